@@ -71,6 +71,7 @@ class Soak:
     def _note(self, seconds: float, seed: int, done: Sequence[Done], stream: Stream, watch: GrowthWatch) -> None:
         growths, seen = watch.growths(), stream.streamed
         broken = [f"{each.row}: {each.said}" for each in done if not each.kept]
+        broken += [f"first misplaced: {seen.first_misplaced}"] if seen.misplaced else []
         broken += [f"{part} grew" for part, growth in growths.items() if not growth.is_flat]
         not_whole = max(each.not_whole_seconds for each in done)
         sizes = ", ".join(f"{part} {growth.first:.0f} → {growth.last:.0f}" for part, growth in growths.items())

@@ -8,6 +8,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from http.client import HTTPException
 from typing import Any
 
@@ -65,7 +66,7 @@ def bounds(here: str, there: str) -> Sequence[Bound]:
 
 class Streamed(Struct, frozen=True):
     """misplaced: bound elsewhere than on the node of their bound. lost: neither bound nor, where it must be, refused.
-    reported: misplaced ones that the controller found, by its Event BoundUnchecked.
+    reported: misplaced ones that the controller found, by its Event BoundUnchecked. first_misplaced: "" for none.
     longest_seconds: from creation to bound or refused.
     """
 
@@ -74,6 +75,7 @@ class Streamed(Struct, frozen=True):
     reported: int
     lost: int
     longest_seconds: float
+    first_misplaced: str
 
 
 class Stream:
@@ -84,7 +86,7 @@ class Stream:
         self._bounds, self._rate, self._scheduler = bounds, rate, scheduler
         self._created = dict[str, tuple[float, Bound]]()
         self._settled = dict[str, float]()
-        self._misplaced, self._reported = set[str](), set[str]()  # UIDs.
+        self._misplaced, self._reported = dict[str, str](), set[str]()  # UID → what it asked and where it is; UIDs.
         self._stop, self._all_sent = threading.Event(), threading.Event()
 
     def during(self, disturb: Callable[[], None]) -> None:
@@ -108,6 +110,7 @@ class Stream:
             reported=len(self._reported),
             lost=len(self._created) - len(self._settled),
             longest_seconds=max(tuple(self._settled.values()), default=0.0),  # Threads go on.
+            first_misplaced=next(iter(tuple(self._misplaced.values())), ""),
         )
 
     def _send(self) -> None:
@@ -142,10 +145,10 @@ class Stream:
     def _watch_reports(self) -> None:
         """Until the controller reported all that were misplaced, or REPORTED_WITHIN_SECONDS."""
         ends_at = time.monotonic() + REPORTED_WITHIN_SECONDS
-        while self._reported < self._misplaced and time.monotonic() < ends_at:
+        while self._reported < self._misplaced.keys() and time.monotonic() < ends_at:
             with contextlib.suppress(*_AWAY):
                 reports = self._api.call("GET", REPORTS)["items"]
-                self._reported = self._misplaced & {report["regarding"]["uid"] for report in reports}
+                self._reported = self._misplaced.keys() & {report["regarding"]["uid"] for report in reports}
             time.sleep(0.5)
 
     def _delete_all(self) -> None:
@@ -169,7 +172,7 @@ class Stream:
         self._settled[name] = time.monotonic() - sent_at
         is_known = not bound.known or self._cluster.have_been_up((bound.known, node), MEASURED_WITHIN_SECONDS)
         if node != bound.only and is_known:
-            self._misplaced.add(pod["metadata"]["uid"])
+            self._misplaced[pod["metadata"]["uid"]] = f"{bound.delay!r} on {node} {datetime.now(UTC):%T}"
         else:
             with contextlib.suppress(*_AWAY):  # The last DELETE takes it.
                 self._api.call("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")

@@ -142,7 +142,7 @@ def _is_promised(row: Row, seen: Streamed) -> bool:
 def _report_of(seen: Streamed, skipped: int) -> str:
     if not seen.misplaced:
         return ""
-    told = f"of {seen.misplaced} misplaced, {seen.reported} got the Event BoundUnchecked"
+    told = f"of {seen.misplaced} misplaced ({seen.first_misplaced}), {seen.reported} got the Event BoundUnchecked"
     return f"{told}; {skipped} calls failed or took over 500 ms"
 
 
