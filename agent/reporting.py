@@ -309,9 +309,9 @@ class Reporter:
         full, they come at the rate of reports."""
         if isinstance(error, OutOfSpace):
             return self._interval_seconds()
-        stretch = self._timing().push_interval_seconds / self._first_interval_seconds
-        is_first = not self.report_count and not isinstance(error, Unreachable)
-        longest = MAX_FIRST_BACKOFF_SECONDS if is_first else max(MAX_BACKOFF_SECONDS, spread / stretch)
+        stretch, longest = self._timing().push_interval_seconds / self._first_interval_seconds, MAX_BACKOFF_SECONDS
+        if not self.report_count:
+            longest = max(longest, spread / stretch) if isinstance(error, Unreachable) else MAX_FIRST_BACKOFF_SECONDS
         return stretch * self._backoff.next_seconds(longest)
 
     async def report(self) -> None:

@@ -212,6 +212,12 @@ async def test_an_etcd_that_was_slow_to_answer_is_asked_again_later(world: World
     assert 36.0 < max(waits) <= 40.0
 
 
+async def test_an_agent_that_has_reported_is_back_within_seconds_however_slow_etcd_was(world: World) -> None:
+    """One slow answer, as over a link that was cut, must not make it late once etcd answers again."""
+    waits = await waits_after(Unreachable("down"), world, spread=40.0, has_reported=True)
+    assert max(waits) <= MAX_BACKOFF_SECONDS
+
+
 async def test_a_full_store_is_asked_at_the_rate_of_reports(world: World) -> None:
     """No storm while it is full, and within the promise once it has room: docs/troubleshooting.md."""
     waits = await waits_after(OutOfSpace("full"), world)
@@ -221,7 +227,11 @@ async def test_a_full_store_is_asked_at_the_rate_of_reports(world: World) -> Non
 
 
 async def waits_after(
-    failure: StoreError, world: World, later: ReportTiming | None = None, spread: float = 0.0
+    failure: StoreError,
+    world: World,
+    later: ReportTiming | None = None,
+    spread: float = 0.0,
+    has_reported: bool = False,
 ) -> list[float]:
     async def spread_seconds() -> float:
         return spread
@@ -231,9 +241,11 @@ async def waits_after(
         if len(world.slept) > 300:
             raise asyncio.CancelledError
 
-    world.store.fail(failure)
     world.rounds = 1
     reporter = world.reporter(sleep=sleep, spread=spread_seconds)
+    if has_reported:
+        await reporter.report()
+    world.store.fail(failure)
     world.timing = later or world.timing
     reporter._liveness.limit_seconds = 1e9
     with pytest.raises(asyncio.CancelledError):
