@@ -121,8 +121,10 @@ def _annotation_bounds(text: str, defaults: DelayBound) -> Iterator[DelayBound]:
         if not _FROM.fullmatch(parts[1]):
             raise BadBound(f"{place}: {_shown(parts[1])} is not valid; use a name, kind/name or namespace/kind/name")
         bound = replace(defaults, reference=parts[1], ms=_parse_ms(parts[2], place))
+        kinds: list[type[StrEnum]] = [ReplicaMode, EstimateMode]
         for option in parts[3].split():
-            bound = _with_option(bound, option, place, ReplicaMode, EstimateMode)
+            bound = _with_option(bound, option, place, *kinds)
+            kinds.remove(ReplicaMode if option in list(ReplicaMode) else EstimateMode)
         yield bound
 
 
@@ -131,7 +133,7 @@ def _with_option(bound: DelayBound, option: str, place: str, *kinds: type[StrEnu
         return replace(bound, replicas=ReplicaMode(option))
     if EstimateMode in kinds and option in list(EstimateMode):
         return replace(bound, estimate=EstimateMode(option))
-    allowed = ", ".join(choice for kind in kinds for choice in kind)
+    allowed = ", ".join(choice for kind in kinds for choice in kind) or "nothing more"
     raise BadBound(f"{place}: {_shown(option)} is not valid; use {allowed}")
 
 

@@ -98,6 +98,8 @@ def test_the_pods_defaults_are_for_labels_and_lines_that_say_nothing_else() -> N
         ("a: -1", 'line 1: "-1" is not valid; use milliseconds such as "25" or "2.5"'),
         ("a: 25ms", 'line 1: "25ms" is not valid; use milliseconds'),
         ("a: 5 closest", 'line 1: "closest" is not valid; use all, nearest, accept, upper-bound, reject'),
+        ("a: 5 reject accept", 'line 1: "accept" is not valid; use all, nearest'),
+        ("a: 5 nearest reject all", 'line 1: "all" is not valid; use nothing more'),
         ("A_b: 5", 'line 1: "A_b" is not valid; use a name, kind/name or namespace/kind/name'),
         ("a/b/c/d: 5", 'line 1: "a/b/c/d" is not valid; use a name'),
         ("/b: 5", 'line 1: "/b" is not valid; use a name'),
