@@ -96,7 +96,9 @@ class Worker:
 
     def _refusals(self, refused: Mapping[str, str]) -> Reply:
         places: dict[str, int] = {}
-        found = {node: places.setdefault(str(why)[:MAX_REASON], len(places)) for node, why in refused.items()}
+        if silent := [node for node, why in refused.items() if not (isinstance(why, str) and why.strip())]:
+            raise BadPlugin(f"it refuses {silent[0]!r} without a reason")
+        found = {node: places.setdefault(why[:MAX_REASON], len(places)) for node, why in refused.items()}
         if len(places) > MAX_REASONS:
             raise BadPlugin(
                 f"{len(places)} different reasons; at most {MAX_REASONS}, without a value of the node in them"

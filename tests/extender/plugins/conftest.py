@@ -42,6 +42,7 @@ elsewhere = strangers:Elsewhere
 [leadsman.filters]
 open = strangers:Open
 closed = strangers:Closed
+silent = strangers:Silent
 even = strangers:Even
 dozes = strangers:Dozes
 strict = strangers:Strict

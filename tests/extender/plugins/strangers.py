@@ -94,6 +94,11 @@ class Closed(Open):
     on_failure = "refuse"
 
 
+class Silent(Closed):
+    def refuse(self, pod: Pod, nodes: Sequence[Node]) -> Mapping[str, str]:
+        return dict.fromkeys((node.name for node in nodes), " ")
+
+
 class Dozes(Even):
     """Passes on failure, and is always late."""
 

@@ -119,6 +119,14 @@ async def test_a_filter_says_whether_it_fails_open_or_closed(hosts: "Hosts", nam
         assert len(result.kept) == kept
 
 
+async def test_a_refusal_without_a_reason_is_no_answer(hosts: "Hosts"):
+    async with hosts(policy(filters="silent")) as hosted:
+        await hosted.until_active()
+        result = await filtered(hosted)
+        said = "filter plugin silent fails closed: BadPlugin: it refuses 'node-0' without a reason"
+        assert {refusal.reason for refusal in result.refused.values()} == {said}
+
+
 async def test_a_plugin_of_another_api_version_is_off(hosts: "Hosts"):
     async with hosts(policy(scores="old")) as hosted:
         await hosted.until(lambda: hosted.plugins and hosted.plugins["old"].is_off)
