@@ -201,7 +201,7 @@ def _centres(nodes: int, distances: DistanceRow) -> tuple[list[int], Indices]:
 
 
 def _drop_single(centres: list[int], rows: Floats) -> tuple[list[int], Indices]:
-    """Without the centres that no other node is near to, unless all are such."""
+    """Drops the centres that no other node is near to, unless all are such."""
     sizes = np.bincount(rows.argmin(0), minlength=len(centres))
     kept = [at for at in range(len(centres)) if sizes[at] > 1] or list(range(len(centres)))
     return [centres[at] for at in kept], rows[kept].argmin(0)
@@ -248,7 +248,7 @@ MIN_WINDOWS = 3
 
 
 class GroupMatrix(Struct, frozen=True, eq=False):
-    """Statistics of round trips between groups, in square arrays by source and target; NaN: nothing was measured."""
+    """Holds statistics of round trips between groups, in square arrays by source and target; NaN: none was measured."""
 
     median_ms: Floats
     low_ms: Floats

@@ -2,6 +2,7 @@
 
     handshake  from accept to the end of the TLS handshake                10 s
     header     from a request's first byte to the end of its headers      10 s
+    body       from the end of the headers to the end of the body         20 s, past the extender's own, which says 408
     write      a client that does not read its answer                     10 s
     idle       between requests; aiohttp's own keep-alive timer          120 s, past kube-scheduler's own 90 s
     unproven   connections counted from accept; see below                128
@@ -39,6 +40,7 @@ class ServerLimits(Struct, frozen=True):
     handshake takes 256 KiB."""
 
     header_timeout_seconds: float = 10.0
+    body_timeout_seconds: float = 20.0
     write_timeout_seconds: float = 10.0
     idle_timeout_seconds: float = 120.0
     max_unproven_connections: int = 128
@@ -59,6 +61,7 @@ class ConnectionGuard(asyncio.Protocol):
         self._inner: asyncio.Protocol | None = None
         self._transport: asyncio.Transport | None = None
         self._header_deadline: asyncio.TimerHandle | None = None
+        self._body_deadline: asyncio.TimerHandle | None = None
         self._write_deadline: asyncio.TimerHandle | None = None
         self._body: StreamReader | None = None
 
@@ -102,7 +105,7 @@ class ConnectionGuard(asyncio.Protocol):
             self._inner.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        for deadline in (self._header_deadline, self._write_deadline):
+        for deadline in (self._header_deadline, self._body_deadline, self._write_deadline):
             _cancel(deadline)
         self._limiter.remove(self)
         if self._inner:
@@ -113,6 +116,8 @@ class ConnectionGuard(asyncio.Protocol):
         self._in_headers, self.in_request = False, True
         self._limiter.mark_busy(self)
         self._body = body
+        self._body_deadline = self._abort_after(self._limiter.limits.body_timeout_seconds)
+        body.on_eof(self._body_deadline.cancel)
         self._abort_truncated_body()
 
     def request_finished(self) -> None:

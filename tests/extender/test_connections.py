@@ -85,6 +85,15 @@ async def test_a_body_that_drips_gets_408(starts: Starter) -> None:
         assert await answer(reader) == (408, b"request body did not arrive within 0.1 s\n")
 
 
+async def test_a_body_that_nobody_times_has_a_deadline_of_its_connection(starts: Starter) -> None:
+    """The page and etcd's gateway read bodies without one of their own, and who is in a request is never cut to make
+    room."""
+    limits = ServerLimits(body_timeout_seconds=0.1)
+    async with starts(limits=limits) as extender, connected(extender.port) as (reader, writer):
+        writer.write(HEAD + b"Content-Length: 100\r\n\r\n{")
+        assert await ended(reader) == b""
+
+
 async def test_an_idle_connection_is_closed(starts: Starter) -> None:
     async with starts(limits=QUICK) as extender, connected(extender.port) as (reader, _):
         assert await ended(reader) == b""

@@ -98,7 +98,7 @@ def _weights(cluster: Cluster, columns: Columns) -> tuple[int, ...]:
 
 
 def _choosing(situation: Situation) -> set[str]:
-    """UIDs of the pods that may be judged by themselves."""
+    """Returns the UIDs of the pods that may be judged by themselves."""
     cluster = situation.cluster
     bounded = [pod for pod in situation.bounded.values() if not pod.terminating]
     bounding = {key for pod in bounded for key in situation.workloads_bounding(pod)}
