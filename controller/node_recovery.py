@@ -151,7 +151,7 @@ class NodeRecovery(Keeper):
         )
 
     async def _publish(self, state: SelfHealingState) -> None:
-        """Without the owners of backups where it is too large: the rest matters more."""
+        """Writes it, without the owners of backups where it is too large: the rest matters more."""
         try:
             await self._healed.published.write(state)
         except DocumentTooLarge:

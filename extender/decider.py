@@ -309,7 +309,7 @@ class Decider:
         return filter_result, ""
 
     def _stoppable(self, inputs: DecisionInputs) -> DecisionInputs:
-        """Not kept in the journal: an explanation made from there is another job."""
+        """Returns the inputs with this job's checkpoint, which the journal never has: an explanation is another job."""
         return structs.replace(inputs, checkpoint=self.workers.checkpoint)
 
     async def _run(

@@ -138,7 +138,7 @@ def reward_metrics(inputs: DecisionInputs) -> Iterator[Metric]:
     rewards = inputs.snapshot.rewards
 
     def failed(name: str) -> float:
-        """As last reported, not faded to now: good enough to choose which types are shown."""
+        """Sums failures as last reported, not faded to now: good enough to choose which types are shown."""
         nodes = rewards[name]
         return inputs.views.lasting.once("failed", lambda: sum(each.reward.failed for each in nodes.values()), nodes)
 

@@ -177,7 +177,7 @@ def _parse_direction(annotations: Mapping[str, str]) -> bool:
 
 
 def _shown(value: str) -> str:
-    """Cut: an annotation may have 256 KiB, and the text goes to the log."""
+    """Cuts the value for the log: an annotation may have 256 KiB."""
     return repr(value) if len(value) <= _LONGEST_PATH else f"{value[:_LONGEST_PATH]!r}…"
 
 

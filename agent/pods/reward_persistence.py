@@ -133,7 +133,7 @@ class RewardPersistence:
         ledger.counted_bind_failures |= dict.fromkeys(unsaved_failures, True)
 
     async def _look_again(self, claim: NodeOwnership, ledger: IncidentLedger) -> bool:
-        """After a new claim: has everything written again where etcd has lost it. False: it cannot be read now."""
+        """Has everything written again where etcd has lost it by a new claim. False: it cannot be read now."""
         try:
             counted, _ = await self._read()
         except StoreError as error:

@@ -245,7 +245,7 @@ def _gates(candidate: Candidate) -> Iterator[Check]:
 
 
 def _known_labels(candidate: Candidate) -> Iterator[Check]:
-    """No plugin of kube-scheduler: what was cut from the labels could be what a selector asks for."""
+    """Refuses where labels were cut, which a selector could ask for; kube-scheduler has no such plugin."""
     if candidate.pod.labels_cut:
         yield everywhere(candidate, "the pod has too many labels to read all of them; remove some")
     cut = candidate.columns.of_nodes("labels cut", lambda node: node.labels_cut > 0, absent=False)

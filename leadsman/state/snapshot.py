@@ -131,7 +131,7 @@ class LogPosition:
     __slots__ = ("_end", "_log", "_table")
 
     def __init__(self, table: Mapping[str, object]) -> None:
-        """At the beginning of a log of its own."""
+        """Stands at the beginning of a log of its own."""
         self._table, self._end = table, 0
         self._log: list[str] = []
 

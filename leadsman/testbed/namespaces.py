@@ -100,7 +100,7 @@ def _maker_runs(name: str) -> bool:
 
 
 def _started(pid: int) -> str:
-    """Field 22 of /proc/<pid>/stat, proc(5); "" when the process does not exist or is a zombie."""
+    """Returns field 22 of /proc/<pid>/stat, proc(5); "" when the process does not exist or is a zombie."""
     try:
         state, *fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].decode().split()
     except OSError:

@@ -193,7 +193,7 @@ class _Everything:
         return False
 
     def _may_fit(self, pods: Sequence[ClusterPod], cluster: Cluster) -> bool:
-        """False: there is no room for all, whatever else is asked of nodes. It saves most of what would be tried."""
+        """Tells whether there may be room for all, whatever else is asked of nodes; most tries end here."""
         free = [cluster.free(name) for name in cluster.nodes if name not in self._drained]
         names = sorted({name for pod in pods for name, _ in pod.requests.items()})
         sizes = sorted((_amounts(pod.requests, names) for pod in pods), reverse=True)

@@ -145,8 +145,9 @@ class Ordering:
         if wish.to_node:
             why = self._why_not(pod, wish.to_node) or self._lost_backup(pod, wish.to_node)
         else:
-            reasons = {node: self._why_not(pod, node) or NO_BACKUP_LEFT for node in self.cluster.nodes}
-            why = counted({node: reason for node, reason in reasons.items() if node != pod.node})
+            kinds = self._beside_reserves.verdict(pod).kinds(but=self._avoid)
+            others = (node for node in self.cluster.nodes if node != pod.node)
+            why = counted({node: kinds.get(node) or self._why_not(pod, node) or NO_BACKUP_LEFT for node in others})
         self.left_out.append(LeftOut(pod.namespace, pod.name, pod.node, why))
 
     def move(self, pod: ClusterPod, node: str, reason: str, gain: float) -> bool:

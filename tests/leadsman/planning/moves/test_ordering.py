@@ -106,6 +106,12 @@ def test_a_cycle_is_left_out_and_said() -> None:
     assert [(each.name, each.why) for each in result.left_out] == [("one", lacking), ("two", lacking)]
 
 
+def test_nodes_that_lack_the_same_are_counted_as_one_reason() -> None:
+    pods = [pod("one", "a"), pod("two", "b"), pod("three", "c", gib=6)]
+    result = ordered(cluster_of([node("a"), node("b"), node("c")], pods), Wish("one", "", "r"))
+    assert [each.why for each in result.left_out] == ["2 too little memory is free"]
+
+
 @pytest.mark.parametrize(
     ("namespace", "used", "kind", "why"),
     [
