@@ -92,6 +92,7 @@ MEMBER = Role("member", paths=MEMBER_PATHS)
 
 
 LONGEST_LEASE_SECONDS = 1800
+_LEASE_SECONDS = frozenset(str(seconds) for seconds in range(1, LONGEST_LEASE_SECONDS + 1))
 _RANDOM_BITS = 24
 """So many of a lease number's 63 bits are random; a role has a few dozen leases at once, and a number that is taken is
 refused and asked for again."""
@@ -264,7 +265,7 @@ def _checked_puts(role: Role, body: TransactionBody) -> Iterator[PutBody]:
 
 
 def _grant(role: Role, body: GrantBody) -> Authorised:
-    if not body.TTL.isdecimal() or not 0 < int(body.TTL[:10]) <= LONGEST_LEASE_SECONDS or body.ID:
+    if body.TTL not in _LEASE_SECONDS or body.ID:
         raise Malformed(f"a lease lasts 1 to {LONGEST_LEASE_SECONDS} s, and gets its number from us")
     number = _stamp(role) << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS)
     return _authorised(GrantBody(body.TTL, str(number)))

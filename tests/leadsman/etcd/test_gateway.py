@@ -78,6 +78,7 @@ async def test_nobody_writes_what_is_anothers(locked: Locked, token: str, key: s
         pytest.param("/v3/lease/revoke", {"ID": "7"}, id="to end a lease of nobody"),
         pytest.param("/v3/lease/grant", {"TTL": "20", "ID": "7"}, id="a lease's number"),
         pytest.param("/v3/lease/grant", {"TTL": "9000000000"}, id="285 years"),
+        pytest.param("/v3/lease/grant", {"TTL": "0000000001999999999"}, id="63 years behind zeros"),
         pytest.param(
             "/v3/watch", {"create_request": {"key": text(b"\0"), "range_end": text(b"\0")}}, id="to watch all"
         ),
