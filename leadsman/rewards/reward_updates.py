@@ -31,6 +31,15 @@ PROOF_TRIALS = 0.2
 
 MAX_SETBACKS = 3
 
+SOUND_SECONDS = 60.0
+"""A pod that lived for so long ran well."""
+
+LATE_PODS = 15
+"""A failure is late when at least so many pods ran well before it. Of one in fifty by chance, a quarter is early."""
+
+MAX_TOLD_FAILURES = 4.0
+"""A node tells of no more early and late failures than this, so that none outvotes the others."""
+
 MAX_TRIALS = 1_000_000.0
 """A record holds no more trials than this."""
 
@@ -78,14 +87,16 @@ def credit_health(reward: Reward, from_seconds: float, to_seconds: float, now: f
     if to_seconds <= from_seconds:
         return decay(reward, now)
     earned, stretches = earned_trials(from_seconds, to_seconds), kuberl.healthy_stretches(from_seconds, to_seconds)
-    return _healthier(reward, earned, stretches, now, now - to_seconds)
+    sound_pods = int(from_seconds < SOUND_SECONDS <= to_seconds)
+    return _healthier(reward, earned, stretches, sound_pods, now, now - to_seconds)
 
 
 def credit_completion(reward: Reward, healthy_seconds: float, now: float) -> Reward:
     """Credits one pod that completed, a whole trial however short. healthy_seconds: of it, credited before."""
     if healthy_seconds >= STRETCH_SECONDS:
         return decay(reward, now)
-    return _healthier(reward, 1.0 - earned_trials(0.0, healthy_seconds), 1, now, now - healthy_seconds)
+    earned, sound_pods = 1.0 - earned_trials(0.0, healthy_seconds), int(healthy_seconds < SOUND_SECONDS)
+    return _healthier(reward, earned, 1, sound_pods, now, now - healthy_seconds)
 
 
 def record_incident(reward: Reward, cause: IncidentCause, now: float) -> Reward:
@@ -96,6 +107,7 @@ def record_incident(reward: Reward, cause: IncidentCause, now: float) -> Reward:
     if cause in BLAMES_NOBODY:
         return structs.replace(noted, last_incident_seconds=reward.last_incident_seconds)
     last = reward.last_incident_seconds
+    early, late = _early_and_late(fresh)
     outcome = kuberl.failure_outcome(cause, None if last is None else max(0.0, now - last))
     return structs.replace(
         noted,
@@ -103,6 +115,9 @@ def record_incident(reward: Reward, cause: IncidentCause, now: float) -> Reward:
         # Health from before says nothing: the question is whether the node changed at this moment.
         recent=0.0,
         setbacks=_setbacks(fresh),
+        sound_pods=0,
+        early=early,
+        late=late,
         kuberl=kuberl.moving_average(reward.kuberl, outcome),
     )
 
@@ -111,6 +126,16 @@ def _setbacks(before: Reward) -> int:
     """Counts the failures in a row with this one. A first failure before any health counts two: that is how pods fail
     on a node that was bad from the start, and seldom by chance."""
     return 1 if before.recent >= PROOF_TRIALS else min(MAX_SETBACKS, max(1, before.setbacks) + 1)
+
+
+def _early_and_late(before: Reward) -> tuple[float, float]:
+    """Counts this failure as early or late. One that no sound pod came before says nothing of how often pods fail."""
+    if not before.sound_pods:
+        return before.early, before.late
+    is_late = before.sound_pods >= LATE_PODS
+    early, late = before.early + (not is_late), before.late + is_late
+    kept = min(MAX_TOLD_FAILURES, early + late)
+    return kept * (early / (early + late)), kept * (late / (early + late))
 
 
 def record_quality(reward: Reward, name: str, cost: float, now: float) -> Reward:
@@ -128,7 +153,7 @@ def record_quality(reward: Reward, name: str, cost: float, now: float) -> Reward
     return structs.replace(fresh, qualities=fresh.qualities | {name: after})
 
 
-def _healthier(reward: Reward, earned: float, stretches: int, now: float, since: float) -> Reward:
+def _healthier(reward: Reward, earned: float, stretches: int, sound_pods: int, now: float, since: float) -> Reward:
     """Returns the reward with the evidence of a pod's health.
 
     since: when this health began. Before the last incident, it says nothing about how pods start now.
@@ -142,6 +167,7 @@ def _healthier(reward: Reward, earned: float, stretches: int, now: float, since:
         fresh,
         healthy=min(MAX_TRIALS, fresh.healthy + earned),
         recent=min(MAX_RECENT_TRIALS, fresh.recent + (0.0 if old else earned)),
+        sound_pods=min(LATE_PODS, fresh.sound_pods + (0 if old else sound_pods)),
         kuberl=rule,
     )
 

@@ -202,6 +202,8 @@ class Reward(Record, frozen=True):
     healthy, failed: trials, fading with the half-life.
     recent: of the healthy ones, those that began after the last incident.
     setbacks: failures in a row without a proof of health between (leadsman.rewards.reward_updates).
+    sound_pods: pods that ran well since the last incident, as far as they matter.
+    early, late: failures that followed few and many sound pods; old ones make room for new ones.
     kuberl: kubeRL's reward, which does not fade.
     incidents: cause (leadsman.rewards.incident_causes) → how many since the record began.
     qualities: what was observed → Quality.
@@ -213,6 +215,9 @@ class Reward(Record, frozen=True):
     recent: Annotated[float, Meta(ge=0, le=1_000_000)] = 0.0
     failed: Annotated[float, Meta(ge=0, le=1_000_000)] = 0.0
     setbacks: Annotated[int, Meta(ge=0, le=3)] = 0
+    sound_pods: Annotated[int, Meta(ge=0, le=15)] = 0
+    early: Annotated[float, Meta(ge=0, le=4)] = 0.0
+    late: Annotated[float, Meta(ge=0, le=4)] = 0.0
     kuberl: Annotated[float, Meta(ge=0, le=1)] = 1.0
     incidents: dict[MetricName, Count] = {}
     last_cause: ShortText = ""

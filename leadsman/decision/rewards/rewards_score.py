@@ -9,7 +9,7 @@ bounds exploration. A node without evidence has the prior, as good as any.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import exp, log
 from statistics import median
 from types import MappingProxyType
@@ -22,9 +22,16 @@ from leadsman.decision.model import Evidence, PluginScore, PodInfo, Refusal, dra
 from leadsman.decision.policy import BreakerPolicy, RewardRule
 from leadsman.decision.view import Column
 from leadsman.rewards import kuberl, reward_updates
-from leadsman.rewards.posterior import DEFAULT_TYPICAL_RATIO, MIN_VOTING_TRIALS, NodePosterior, NodePosteriors, Trials
+from leadsman.rewards.posterior import (
+    DEFAULT_TYPICAL_RATIO,
+    MIN_VOTING_TRIALS,
+    SOUND_RATIO,
+    NodePosterior,
+    NodePosteriors,
+    Trials,
+)
 from leadsman.rewards.shared_faults import Accusation, AccusationsByType, SharedDoubt, accuse, shared_doubts
-from leadsman.state.records import Quality
+from leadsman.state.records import Quality, Reward
 from leadsman.state.snapshot import AgedReward, NodeState
 
 NAME = "rewards"
@@ -126,8 +133,9 @@ def _assess_type(
         trials = {node: faded_trials(each, now) for node, each in rewards.items()}
         values = {node: kuberl.score(each.reward.kuberl) / 10 for node, each in rewards.items()}
         return TypeAssessment(NodePosteriors(trials), {node: value for node, value in values.items() if value < 1.0})
+    waits = retry_half_lives([each.reward for each in rewards.values()])
     trials = {
-        node: faded_trials(each, now) if node in doubts else trials_until_retry(each, now)
+        node: faded_trials(each, now) if node in doubts else trials_until_retry(each, now, waits)
         for node, each in rewards.items()
     }
     for node, doubt in doubts.items():
@@ -248,9 +256,15 @@ def _is_failing(aged: AgedReward, settings: BreakerPolicy, now: float) -> bool:
 
 # Ages a node's trials, since the record says only what they were when it was written.
 
-RETRY_HALF_LIVES = (0.6, 2.0, 4.25)
+RETRY_HALF_LIVES = (0.5, 2.0, 4.25)
 """A node is tried again so many half-lives after its last failure, by how many failures there were in a row. Sooner
 costs failures on nodes that stay broken; later leaves repaired ones empty, and those that failed once by chance."""
+
+MAX_EARLY_RATIO = 0.36
+"""With more of the failures early, the nodes differ. Where all fail one pod in fifty, a quarter is."""
+
+_PRIOR_EARLY, _PRIOR_LATE = 3.0, 6.0
+"""Are added to the failures, so that few decide nothing."""
 
 _RETRIED_TRIALS = 0.03
 """Says what is left of the failures then: no doubt, but few pods see the node until one did well."""
@@ -264,7 +278,23 @@ def faded_trials(aged: AgedReward, now: float) -> Trials:
     return Trials(reward.healthy * left, recent * left, reward.failed * left)
 
 
-def trials_until_retry(aged: AgedReward, now: float) -> Trials:
+def retry_half_lives(rewards: Collection[Reward]) -> Sequence[float]:
+    """Returns after how many half-lives a node is tried again, by its failures in a row; rewards: of all nodes.
+
+    If many failures came early, nodes differ in how often they fail, and one failure says more of its node. The node
+    with most of them does not count. If no more other nodes are known to be bad than the prior expects, a failure
+    without health before it may well be chance.
+    """
+    first, again, often = RETRY_HALF_LIVES
+    early = _PRIOR_EARLY + sum(each.early for each in rewards) - max((each.early for each in rewards), default=0.0)
+    late = _PRIOR_LATE + sum(each.late for each in rewards)
+    if early > MAX_EARLY_RATIO * (early + late):
+        return 4.0 * first, often, often
+    bad = sum(each.setbacks > 1 and each.recent < reward_updates.PROOF_TRIALS for each in rewards)
+    return first, again / 2.0 if bad - 1 <= (1.0 - SOUND_RATIO) * len(rewards) else again, often
+
+
+def trials_until_retry(aged: AgedReward, now: float, half_lives: Sequence[float] = RETRY_HALF_LIVES) -> Trials:
     """Returns trials that do not fade until the node is tried again, when nearly nothing is left of the failures.
 
     If each failure faded by itself, a node that failed once after hours of health would be avoided for as long as one
@@ -274,7 +304,7 @@ def trials_until_retry(aged: AgedReward, now: float) -> Trials:
     if age_seconds is None or not aged.reward.setbacks:
         return trials
     half_life_seconds = aged.reward.half_life_seconds
-    if age_seconds >= RETRY_HALF_LIVES[aged.reward.setbacks - 1] * half_life_seconds:
+    if age_seconds >= half_lives[aged.reward.setbacks - 1] * half_life_seconds:
         return trials._replace(failed=min(trials.failed, _RETRIED_TRIALS))
     left = reward_updates.remaining_share(age_seconds, half_life_seconds)
     return trials._replace(recent=trials.recent / left, failed=trials.failed / left)

@@ -93,6 +93,22 @@ class TestFailure:
         assert (seen, record_incident(healed, IncidentCause.CRASH, T0 + 600.0).setbacks) == ([1, 2, 3, 3], 1)
         assert record_incident(new_reward(T0), IncidentCause.CRASH, T0).setbacks == 2
 
+    @pytest.mark.parametrize(("pods", "early_and_late"), [(0, (0, 0)), (1, (1, 0)), (14, (1, 0)), (15, (0, 1))])
+    def test_it_is_early_or_late_by_the_pods_that_ran_well_before(
+        self, pods: int, early_and_late: tuple[int, int]
+    ) -> None:
+        reward = new_reward(T0)
+        for _ in range(pods):
+            reward = credit_health(credit_health(reward, 0.0, 50.0, T0), 50.0, 70.0, T0)
+        after = record_incident(reward, IncidentCause.CRASH, T0)
+        assert ((after.early, after.late), after.sound_pods) == (early_and_late, 0)
+
+    def test_a_node_tells_of_four_early_and_late_ones_at_most(self) -> None:
+        reward = new_reward(T0)
+        for _ in range(9):
+            reward = record_incident(credit_completion(reward, 0.0, T0), IncidentCause.CRASH, T0)
+        assert (reward.early, reward.late) == (4.0, 0.0)
+
     def test_health_that_began_before_it_is_not_recent(self) -> None:
         """Old pods run on while new ones fail."""
         after = credit_health(record_incident(new_reward(T0), IncidentCause.CRASH, T0), 600.0, 660.0, T0 + 60)

@@ -17,6 +17,7 @@ from leadsman.decision.rewards.rewards_score import (
     RETRY_HALF_LIVES,
     BreakerFilter,
     incident_age_seconds,
+    retry_half_lives,
     trials_until_retry,
 )
 from leadsman.rewards import reward_updates
@@ -36,6 +37,8 @@ CLAIMS = st.builds(
     healthy=st.floats(0, 1e6),
     recent=st.floats(0, 1e6),
     failed=st.floats(0, 1e6),
+    early=st.floats(0, 4),
+    late=st.floats(0, 4),
     kuberl=st.floats(0, 1),
 )
 POD = PodInfo("default", "web-1", uid="u1", labels={"app": "web"})
@@ -210,6 +213,26 @@ class TestReturn:
             shown[half_lives] = sum(scores(found, pod)["node-0"] == 10 for pod in pods)
         assert shown[4.0] == 0
         assert 5 < shown[4.5] < 35
+
+    @pytest.mark.parametrize(
+        ("early", "late", "seen"),
+        [([], 0.0, True), ([4.0], 0.0, True), ([2.0] * 3, 0.0, False), ([2.0] * 3, 2.0, True)],
+    )
+    def test_it_is_later_where_pods_fail_early_on_several_nodes(
+        self, make: Make, early: list[float], late: float, seen: bool
+    ) -> None:
+        failed_once = Reward(at_seconds=0.0, healthy=5.0, failed=1.0, setbacks=1, last_incident_seconds=0.0)
+        rewards = others(node_0=failed_once)
+        for node, each in zip(NODES[1:], [*early, 0.0, 0.0, 0.0, 0.0, 0.0], strict=False):
+            rewards[node] = structs.replace(GOOD, early=each, late=late)
+        found = facts(make, rewards, now=NOW + HOUR)
+        pods = [PodInfo("d", "web", uid=f"u{n}", labels={"app": "web"}) for n in range(50)]
+        assert any(scores(found, pod)["node-0"] == 10 for pod in pods) == seen
+
+    @pytest.mark.parametrize(("bad", "half_lives"), [(1, 1.0), (2, 2.0)])
+    def test_a_failure_without_health_costs_less_where_no_other_node_is_bad(self, bad: int, half_lives: float) -> None:
+        rewards = [Reward(at_seconds=0.0, failed=1.0, setbacks=2)] * bad
+        assert retry_half_lives([*rewards, *[GOOD] * (6 - bad)])[1] == half_lives
 
     def test_once_it_did_well_all_see_it(self, make: Make) -> None:
         proved = Reward(at_seconds=0.0, healthy=2.0, recent=1.5, failed=0.04)
