@@ -288,15 +288,16 @@ class Feasibility:
     @property
     def nodes(self) -> tuple[str, ...]:
         """Returns the nodes that may have the pod."""
-        names = self.names  # many are asked for at once: lists of positions are read faster than arrays
-        return tuple([names[position] for position in np.flatnonzero(self.allowed).tolist()])
+        return tuple([self.names[at] for at in self.positions().tolist()])
 
-    def among(self, nodes: Sequence[str]) -> tuple[str, ...]:
-        """Returns those of the nodes that may have the pod, in the order of `names`. Few are looked up one by one: most
-        pods with a bound have a handful."""
+    def positions(self, nodes: Sequence[str] | None = None) -> Ints:
+        """Returns where in `names` those of the nodes are that may have the pod; None: of all. Those that are named are
+        looked up one by one: most pods with a bound have a handful."""
+        if nodes is None:
+            return np.flatnonzero(self.allowed)
         position, allowed = self._columns.position, self.allowed
         found = sorted(at for node in nodes if (at := position.get(node)) is not None and allowed[at])
-        return tuple([self.names[at] for at in found])
+        return np.array(found, np.int64)
 
     def kinds(self) -> dict[str, str]:
         """Maps each node that may not have the pod to the kind of its first reason."""

@@ -51,11 +51,20 @@ def workload_key(pod: ClusterPod) -> WorkloadKey:
 
 
 class Verdict:
-    """Says which nodes may have one pod, and why the others may not."""
+    """Says which nodes may have one pod, and why the others may not.
+
+    positions: of those nodes in the columns of the cluster's nodes.
+    """
 
     def __init__(self, feasibility: Feasibility, filtered: FilterResult) -> None:
         self._feasibility, self._refused = feasibility, filtered.refused
-        self.nodes = feasibility.among(filtered.kept) if filtered.refused else feasibility.nodes
+        self.positions = feasibility.positions(filtered.kept if filtered.refused else None)
+
+    @cached_property
+    def nodes(self) -> tuple[str, ...]:
+        """Returns the names of the nodes that may have the pod."""
+        names = self._feasibility.names  # many are asked for at once: lists of positions are read faster than arrays
+        return tuple([names[at] for at in self.positions.tolist()])
 
     def reasons(self, node: str) -> list[str]:
         """Why the node may not have the pod, kube-scheduler's reasons before the extender's; none if it may. KeyError
@@ -171,7 +180,7 @@ class Situation:
         inputs = self.inputs if pod.devices is None else _without_demand_of(pod, self.cluster, self.inputs)
         filtered = self.judge(info, self.candidates, inputs)
         verdict = Verdict(feasibility, filtered)
-        if filtered.refused and not verdict.nodes and feasibility.allowed.any():
+        if filtered.refused and not len(verdict.positions) and feasibility.allowed.any():
             # kube-scheduler asks about these only, and a filter may let a pod go where nothing else is left to it.
             verdict = Verdict(feasibility, self.judge(info, feasibility.nodes, inputs))
         return verdict

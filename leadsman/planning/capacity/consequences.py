@@ -6,6 +6,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from leadsman.cluster.checks import NodeColumns
 from leadsman.cluster.model import ClusterPod
 from leadsman.planning.backups.backup_plan import (
     SCOPES,
@@ -61,6 +62,7 @@ class _AfterFailures:
         self._columns = Columns(pods, cluster.pods.values())
         self._nodes = model.problem.room.nodes
         self._position = {node: number for number, node in enumerate(self._nodes)}
+        self._at = np.array([self._position.get(name, -1) for name in NodeColumns(cluster).names])
         self._memory = self._columns.names.index("memory") if "memory" in self._columns.names else 0
         self._free = self._columns.free_on_all(cluster)
         self._wanted = [self._columns.of(pod) for pod in pods]
@@ -122,8 +124,7 @@ class _AfterFailures:
             id(pod.devices),
         )
         if key not in self._allowed:
-            may = self._model.situation.verdict(without_counted(pod)).nodes
-            at = np.sort(np.fromiter(map(self._position.__getitem__, may), np.int64, len(may)))
+            at = np.sort(self._at[self._model.situation.verdict(without_counted(pod)).positions])
             # Most templates may have the same nodes, all of them.
             self._allowed[key] = self._alike.setdefault(at.tobytes(), at)
         return self._allowed[key]
