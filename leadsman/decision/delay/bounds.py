@@ -293,7 +293,7 @@ def _is_own_workload(name: TargetName, workload: str, pod: PodInfo) -> bool:
     return same and name.kind in ("", workload.removesuffix(f"/{name.name}"))
 
 
-_NO_NODES, _NO_WORKLOADS = "no node data has arrived yet", "workloads are not listed yet"
+_NO_NODES, _NO_WORKLOADS = "no node data has arrived yet", "workloads are not listed"
 
 
 def _missing_reason(reference: str, name: TargetName, inputs: DecisionInputs) -> str:

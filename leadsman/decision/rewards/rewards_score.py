@@ -257,8 +257,15 @@ def _is_failing(aged: AgedReward, settings: BreakerPolicy, now: float) -> bool:
 # Ages a node's trials, since the record says only what they were when it was written.
 
 RETRY_HALF_LIVES = (0.5, 2.0, 4.25)
-"""A node is tried again so many half-lives after its last failure, by how many failures there were in a row. Sooner
-costs failures on nodes that stay broken; later leaves repaired ones empty, and those that failed once by chance."""
+"""A node is tried again so many half-lives after its last failure, by how many failures there were in a row; a first
+one without health counts two. Sooner costs failures on nodes that stay broken; later leaves repaired ones empty, and
+those that failed once by chance."""
+
+_WHERE_FEW_ARE_BAD = (0.5, 1.0, 4.25)
+"""A failure without health before it may well be chance."""
+
+_WHERE_NODES_DIFFER = (2.0, 4.25, 4.25)
+"""One failure says more of its node where nodes differ in how often they fail."""
 
 MAX_EARLY_RATIO = 0.36
 """With more of the failures early, the nodes differ. Where all fail one pod in fifty, a quarter is."""
@@ -281,17 +288,15 @@ def faded_trials(aged: AgedReward, now: float) -> Trials:
 def retry_half_lives(rewards: Collection[Reward]) -> Sequence[float]:
     """Returns after how many half-lives a node is tried again, by its failures in a row; rewards: of all nodes.
 
-    If many failures came early, nodes differ in how often they fail, and one failure says more of its node. The node
-    with most of them does not count. If no more other nodes are known to be bad than the prior expects, a failure
-    without health before it may well be chance.
+    Nodes differ if many failures came early, without those of the node with most. Few are bad if no more others than
+    the prior expects are known to be.
     """
-    first, again, often = RETRY_HALF_LIVES
     early = _PRIOR_EARLY + sum(each.early for each in rewards) - max((each.early for each in rewards), default=0.0)
     late = _PRIOR_LATE + sum(each.late for each in rewards)
     if early > MAX_EARLY_RATIO * (early + late):
-        return 4.0 * first, often, often
+        return _WHERE_NODES_DIFFER
     bad = sum(each.setbacks > 1 and each.recent < reward_updates.PROOF_TRIALS for each in rewards)
-    return first, again / 2.0 if bad - 1 <= (1.0 - SOUND_RATIO) * len(rewards) else again, often
+    return _WHERE_FEW_ARE_BAD if bad - 1 <= (1.0 - SOUND_RATIO) * len(rewards) else RETRY_HALF_LIVES
 
 
 def trials_until_retry(aged: AgedReward, now: float, half_lives: Sequence[float] = RETRY_HALF_LIVES) -> Trials:

@@ -223,6 +223,13 @@ def test_a_full_disk_is_said_without_a_traceback(command: str) -> None:
     assert "Traceback" not in ended.stderr
 
 
+def test_a_closed_output_is_no_fault() -> None:
+    plan = "-m leadsman.cli.main plan drain z0-r0-n0 --generate nodes=2,pods=2"
+    given = ["sh", "-c", f"exec {sys.executable} {plan} >&-"]
+    ended = subprocess.run(given, stderr=subprocess.PIPE, text=True, check=False)
+    assert (ended.returncode, "Traceback" in ended.stderr) == (0, False)
+
+
 def test_what_a_snapshot_is_written_to_stays_a_pipe(tmp_path: Path) -> None:
     os.mkfifo(pipe := tmp_path / "pipe")
     with os.fdopen(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:

@@ -11,7 +11,7 @@ from leadsman.decision.pressure_score import PressureScore
 from leadsman.state.metric_names import CPU_PRESSURE
 from tests.leadsman.decision.conftest import Make
 
-NO_EDGE_9 = "no such node edge-9; workloads are not listed yet"
+NO_EDGE_9 = "no such node edge-9; workloads are not listed"
 ASKED = ["edge-3", "edge-2", "edge-4"]
 
 

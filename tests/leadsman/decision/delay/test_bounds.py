@@ -211,8 +211,8 @@ def test_what_is_missing_is_refused_with_the_reason(shop: DecisionInputs, refere
 @pytest.mark.parametrize(
     ("reference", "nodes", "workloads", "reason"),
     [
-        ("x", False, False, "x cannot be looked up: no node data has arrived yet, and workloads are not listed yet"),
-        ("x", True, False, "no such node x; workloads are not listed yet"),
+        ("x", False, False, "x cannot be looked up: no node data has arrived yet, and workloads are not listed"),
+        ("x", True, False, "no such node x; workloads are not listed"),
         ("node/x", False, True, "node x cannot be looked up: no node data has arrived yet"),
     ],
 )
