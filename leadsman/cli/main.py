@@ -136,8 +136,12 @@ def main(
     named = named_command(given)
     if named in SERVERS:
         import_aiohttp()
-    # Once for all that commands print: a server's words are a stranger's.
-    with redirect_stdout(PrintableStream(sys.stdout)), redirect_stderr(PrintableStream(sys.stderr)):
+    # Once for all that commands print: a server's words are a stranger's. What a shell closed by `>&-`, nobody reads.
+    with (
+        open(os.devnull, "w") as nobody,
+        redirect_stdout(PrintableStream(sys.stdout or nobody)),
+        redirect_stderr(PrintableStream(sys.stderr or nobody)),
+    ):
         return _run(given, named, environ, program)
 
 

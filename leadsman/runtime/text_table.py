@@ -1,7 +1,6 @@
 """Writes text for people: columns, numbers, and what a terminal may show."""
 
 import io
-import os
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -70,9 +69,8 @@ class PrintableStream(io.TextIOBase):
     unescaped: the other stream, for moves of the cursor that are our own.
     """
 
-    def __init__(self, unescaped: TextIO | None) -> None:
-        """unescaped: None: it is closed, as by a shell's `>&-`, and nobody reads."""
-        self.unescaped = unescaped or open(os.devnull, "w")  # noqa: SIM115 -- for as long as the process lives
+    def __init__(self, unescaped: TextIO) -> None:
+        self.unescaped = unescaped
 
     def write(self, text: str) -> int:
         return self.unescaped.write(printable(text))
