@@ -167,6 +167,12 @@ class Rollout:
             raise RuntimeError(f"leadsman {' '.join(words)}: {done.stderr}")
         return done.stdout
 
+    def knows_all_delays(self) -> bool:
+        """Tells whether every pair of nodes is measured: a node's first report may come before its first round trip."""
+        seen = json.loads(self.leadsman("state", "-o", "json", "--kubeconfig", str(self.cluster.api.kubeconfig())))
+        nodes = len(self.cluster.nodes)
+        return bool(seen["pairs"]["measured"] == nodes * (nodes - 1) // 2)
+
     def configure_scheduler(self, ignorable: bool = True) -> None:
         """As at the installation. ignorable: whether pods are bound unchecked while no extender answers."""
         self.ignorable = ignorable

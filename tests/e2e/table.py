@@ -55,6 +55,7 @@ class Table:
         installation.install(self._rollout)
         self.installed = installation
         self._cluster.until(StateWatch(self._cluster).is_whole, "all nodes' reports are seen")
+        self._cluster.until(self._rollout.knows_all_delays, "all pairs of nodes are measured")
         if self._blind:
             self._rollout.blind()
         return f"load {os.getloadavg()[0]:.0f}"
