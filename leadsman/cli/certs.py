@@ -11,7 +11,7 @@ from pathlib import Path
 
 from leadsman.cli.flags import process_flags
 from leadsman.cli.flags.options import CommandFailed, Options
-from leadsman.cli.flags.values import name_list, namespace_name
+from leadsman.cli.flags.values import namespace_name, server_names
 
 
 def default_server_names(namespace: str) -> tuple[str, ...]:
@@ -44,7 +44,7 @@ def options(add: Options) -> None:
         "DNS names and addresses at which clients reach the extender "
         "(default: those of its Services in --namespace, localhost and 127.0.0.1; renew: those of the old certificate)",
         None,
-        name_list,
+        server_names,
     )
     client = f"the client's common name (default {DEFAULT_CLIENT_NAME}; renew: the old one)"
     making.argument("client-name", client, None, metavar="NAME")

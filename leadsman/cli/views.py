@@ -22,6 +22,7 @@ from extender.api.rewards import RewardCell, RewardMatrix
 from leadsman.cli import extender_client, kubectl, output
 from leadsman.cli.extender_client import API_PORT, MAX_LIMIT, ExtenderApi, extender_pods, forwarded
 from leadsman.cli.flags.options import CommandFailed, Options
+from leadsman.cli.flags.values import port_number
 from leadsman.cli.kubectl import Kubectl
 from leadsman.runtime.text_table import align_columns, format_counts, format_number
 
@@ -212,7 +213,7 @@ def _reward_rows(pod_type: str, matrix: RewardMatrix, cells: Sequence[RewardCell
 
 def page_options(add: Options) -> None:
     add = add.without_environment()
-    add.argument("port", "port of 127.0.0.1 that the page is served on", API_PORT)
+    add.argument("port", "port of 127.0.0.1 that the page is served on", API_PORT, port_number)
     kubectl.options(add)
 
 

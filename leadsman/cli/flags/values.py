@@ -107,6 +107,10 @@ def positive_int(text: str) -> int:
     return int(_number(text, int, lambda value: 0 < value <= 1_000_000, "a whole number from 1 to 1,000,000"))
 
 
+def port_number(text: str) -> int:
+    return int(_number(text, int, lambda value: 0 < value < 65536, "a port, from 1 to 65535"))
+
+
 def _number(text: str, kind: Callable[[str], float], is_fine: Callable[[float], bool], wanted: str) -> float:
     with contextlib.suppress(ValueError):
         if is_fine(value := kind(text)):
@@ -158,6 +162,14 @@ def name_list(text: str) -> tuple[str, ...]:
     return found
 
 
+def server_names(text: str) -> tuple[str, ...]:
+    """Parses DNS names and addresses by which a server is called, each once, in the order given."""
+    found = name_list(text)
+    for name in found:
+        checked(name, re.fullmatch(r"(\*\.)?[-A-Za-z0-9.:]+", name), "a DNS name or an address")
+    return found
+
+
 def existing_folder(text: str) -> Path:
     path = Path(text)
     if not path.is_dir():
@@ -179,8 +191,10 @@ METAVARS: dict[Callable[[str], Any], str] = {
     object_name: "NAME",
     optional_object_name: "NAME",
     optional_url: "URL",
+    port_number: "PORT",
     positive_int: "N",
     positive_number: "N",
+    server_names: "NAME[,NAME]",
     url_list: "URL[,URL]",
 }
 """Says how the usage shows the value of each parser; a completion offers files for FILE and folders for DIR."""

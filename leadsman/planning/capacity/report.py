@@ -148,10 +148,10 @@ def _additions(report: FitReport) -> Iterator[list[str]]:
     if not report.additions:
         yield [f"No number of copies of one node makes {report.wanted} fit; see what binds first"]
         return
-    table = [("ADD", "LIKE", "AS WELL AS")]
+    table = [("ADD NODES", "LIKE", "AS WELL AS")]
     for each in report.additions:
         others = f"{len(each.like)} others" if len(each.like) > 3 else ", ".join(each.like)
-        table.append((f"+{each.copies} nodes", each.node, others))
+        table.append((f"+{each.copies}", each.node, others))
     yield [f"For {report.wanted}, one of:", *align_columns(table)]
 
 

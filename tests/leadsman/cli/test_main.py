@@ -187,12 +187,13 @@ def test_a_wrong_value_is_refused_by_flag_and_value_with_what_is_allowed(
 
 
 def test_a_number_that_no_date_timer_or_scheduler_can_hold_is_refused(tmp_path: Path) -> None:
-    for flag in (["certs", "create", "--days"], ["configure-scheduler", str(tmp_path), "--weight"]):
+    for flag in (["certs", "create", "--days"], ["configure-scheduler", str(tmp_path), "--weight"], ["page", "--port"]):
         with pytest.raises(SystemExit) as ended:
             PARSER.parse_args([*flag, "1000001"])
         assert ended.value.code == EXIT_BAD_SETTINGS
-    with pytest.raises(SystemExit):
-        PARSER.parse_args(["nodes", "--interval-seconds", "1e300"])
+    for argument in (["nodes", "--interval-seconds", "1e300"], ["page", "--port", "65536"]):
+        with pytest.raises(SystemExit):
+            PARSER.parse_args(argument)
 
 
 def test_a_folder_is_not_called_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
