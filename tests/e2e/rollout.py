@@ -171,7 +171,7 @@ class Rollout:
         """Tells whether every pair of nodes is measured: a node's first report may come before its first round trip."""
         seen = json.loads(self.leadsman("state", "-o", "json", "--kubeconfig", str(self.cluster.api.kubeconfig())))
         nodes = len(self.cluster.nodes)
-        return bool(seen["pairs"]["measured"] == nodes * (nodes - 1) // 2)
+        return bool(seen["overview"]["pairs"]["measured"] == nodes * (nodes - 1) // 2)
 
     def configure_scheduler(self, ignorable: bool = True) -> None:
         """As at the installation. ignorable: whether pods are bound unchecked while no extender answers."""
