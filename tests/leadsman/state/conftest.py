@@ -1,4 +1,4 @@
-"""A real etcd for the whole run, open and behind a gateway, and the stores that the contract is tried on."""
+"""A real etcd for the whole run, open and behind a gateway; the stores that the contract is tried on; heartbeats."""
 
 import asyncio
 import itertools
@@ -13,9 +13,14 @@ from leadsman.etcd.gateway import LIMITS, Gateway, create_app, create_session
 from leadsman.etcd.roles import READ_WRITE, Permission, Role
 from leadsman.runtime.http_server import serve
 from leadsman.runtime.server_tls import ServerTls, TlsFiles
+from leadsman.state import keys
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
-from leadsman.state.store import Store
+from leadsman.state.follower import Follower
+from leadsman.state.records import Heartbeat, encode_record
+from leadsman.state.snapshot import Snapshot
+from leadsman.state.snapshot_updates import ListedSnapshot
+from leadsman.state.store import Listing, Put, Store
 from leadsman.testbed.etcd import Etcd
 from tests.memory_store import MemoryStore
 from tests.testbed.certificates import CertificateAuthority
@@ -23,6 +28,23 @@ from tests.testbed.certificates import CertificateAuthority
 WORLDS = "/world"
 OF_WORLDS = Role("of-worlds", frozenset({Permission(READ_WRITE, WORLDS, f"{WORLDS}~")}))
 _worlds = itertools.count()
+
+
+def put_beat(seq: int, node: str = "a") -> Put:
+    return Put(keys.record_key(node, Heartbeat), encode_record(Heartbeat(1, seq, 5.0)))
+
+
+def seen_beat(follower: Follower, node: str = "a") -> int | None:
+    """The number of its heartbeat that the follower has."""
+    state = follower.current.nodes.get(node)
+    return None if state is None or state.heartbeat is None else state.heartbeat.seq
+
+
+def snapshot_from_listing(before: Snapshot, listing: Listing, seen_at: float | None = None) -> Snapshot:
+    """The snapshot of a listing that is there as a whole."""
+    listed = ListedSnapshot()
+    listed.take(listing.items)
+    return listed.finished(before, listing.revision, listing.cluster_id, seen_at)
 
 
 class MemoryWorld:

@@ -1,3 +1,4 @@
+import contextlib
 import json
 
 import msgspec
@@ -37,19 +38,9 @@ def windows(draw: st.DrawFn) -> PeerLatency:
     return PeerLatency(sent=sent, received=received, min_ms=low, p50_ms=middle, p95_ms=high, jitter_ms=low)
 
 
-IDENTITIES = st.builds(
-    Identity, owner=NAMES.filter(bool), epoch=COUNTS, address=NAMES.filter(bool), zone=NAMES, rack=NAMES
-)
-HEARTBEATS = st.builds(
-    Heartbeat,
-    epoch=COUNTS,
-    seq=COUNTS,
-    push_interval_seconds=st.floats(0, 120, exclude_min=True, allow_subnormal=False),
-)
-LATENCIES = st.builds(Latency, peers=st.dictionaries(NAMES, windows(), max_size=8))
-HARDWARE = st.builds(
-    Hardware, values=st.dictionaries(METRICS, st.floats(allow_nan=False, allow_infinity=False), max_size=8)
-)
+NAMED = NAMES.filter(bool)
+INTERVALS = st.floats(0, 120, exclude_min=True, allow_subnormal=False)
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
 OFFSETS = st.floats(-60_000, 60_000)
 COORDINATES = st.builds(
     RingCoordinate,
@@ -58,32 +49,22 @@ COORDINATES = st.builds(
     adjustment=OFFSETS,
     error=st.floats(0, 1.5),
 )
-RING_ENTRIES = st.builds(
-    RingEntry,
-    address=NAMES.filter(bool),
-    coordinate=st.none() | COORDINATES,
-    reach_ms=st.none() | RTTS,
-    near=st.lists(NAMES, max_size=8).map(tuple),
+NEAR = st.lists(NAMES, max_size=8).map(tuple)
+RECORDS = st.one_of(
+    st.builds(Identity, owner=NAMED, epoch=COUNTS, address=NAMED, zone=NAMES, rack=NAMES),
+    st.builds(Heartbeat, epoch=COUNTS, seq=COUNTS, push_interval_seconds=INTERVALS),
+    st.builds(Latency, peers=st.dictionaries(NAMES, windows(), max_size=8)),
+    st.builds(Hardware, values=st.dictionaries(METRICS, FINITE, max_size=8)),
+    st.builds(RingEntry, NAMED, coordinate=st.none() | COORDINATES, reach_ms=st.none() | RTTS, near=NEAR),
+    st.builds(ProbeRequest, target=NAMED),
+    st.builds(CountedTotalsShard, st.dictionaries(NAMES, st.dictionaries(NAMES, COUNTS, max_size=3), max_size=3)),
 )
-REQUESTS = st.builds(ProbeRequest, target=NAMES.filter(bool))
-COUNTED = st.builds(
-    CountedTotalsShard, pods=st.dictionaries(NAMES, st.dictionaries(NAMES, COUNTS, max_size=3), max_size=3)
-)
-RECORDS = st.one_of(IDENTITIES, HEARTBEATS, LATENCIES, HARDWARE, RING_ENTRIES, REQUESTS, COUNTED)
 KINDS = st.sampled_from(AnyRecord.__args__)
 JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["v", "peers", "seq"]), inner),
     max_leaves=8,
 )
-
-
-def readable(kind: type[AnyRecord], data: bytes) -> bool:
-    try:
-        decode_record(kind, data)
-    except BadRecord:
-        return False
-    return True
 
 
 @given(RECORDS)
@@ -98,7 +79,8 @@ def test_a_record_survives_its_bytes(record: AnyRecord) -> None:
 @example(Identity, b'{"v":1,"owner":"\xff"}')
 @example(Heartbeat, b'{"v":1,"epoch":' + b"9" * 4000 + b"}")
 def test_hostile_bytes_are_bad_records_and_nothing_else(kind: type[AnyRecord], data: bytes) -> None:
-    assert readable(kind, data) in (True, False)
+    with contextlib.suppress(BadRecord):
+        decode_record(kind, data)
 
 
 BEAT = {"v": 1, "epoch": 1, "seq": 1, "push_interval_seconds": 5.0}
@@ -128,15 +110,12 @@ def test_a_value_out_of_bounds_is_refused_by_its_place(kind: type[AnyRecord], do
         decode_record(kind, msgspec.json.encode(document))
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-def test_what_is_not_finite_cannot_be_written(value: float) -> None:
-    with pytest.raises(BadRecord):
-        encode_record(Hardware({"a": value}))
-
-
-def test_what_no_reader_would_take_cannot_be_written() -> None:
-    with pytest.raises(BadRecord, match="seq"):
-        encode_record(Heartbeat(epoch=1, seq=-1, push_interval_seconds=5))
+@pytest.mark.parametrize(
+    "record", [*(Hardware({"a": float(value)}) for value in ("nan", "inf", "-inf")), Heartbeat(1, -1, 5)]
+)
+def test_what_no_reader_would_take_cannot_be_written(record: AnyRecord) -> None:
+    with pytest.raises(BadRecord, match=r"values|seq"):
+        encode_record(record)
 
 
 def test_more_than_4_kib_can_neither_be_written_nor_read() -> None:

@@ -15,14 +15,15 @@ from urllib.request import urlopen
 import pytest
 
 from agent.run import REQUESTS_SILENCE_SECONDS
-from leadsman.state import etcd_http, keys
+from leadsman.state import etcd_http
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.follower import Follower
-from leadsman.state.records import Heartbeat, encode_record
 from leadsman.state.store import ChangeBatch, Put, StoreError, Unavailable
 from leadsman.testbed.etcd import Etcd
 from tests import waiting
+from tests.leadsman.state.conftest import put_beat, seen_beat
+from tests.testbed.background import running
 from tests.testbed.dns_names import Names
 from tests.testbed.etcd_members import create_members
 from tests.testbed.tcp_proxy import TcpProxy
@@ -37,13 +38,6 @@ VIEW_BACK_SECONDS = 10.0
 
 def opened(*urls: str) -> EtcdStore:
     return EtcdStore(EtcdAccess(urls, call_timeout_seconds=CALL_SECONDS), silence_seconds=SILENCE_SECONDS)
-
-
-@pytest.fixture
-def own_etcd(tmp_path: Path) -> Iterator[Etcd]:
-    """One that the test may kill."""
-    with Etcd(tmp_path / "data") as one:
-        yield one
 
 
 @pytest.fixture
@@ -69,37 +63,23 @@ async def proxied(proxy: TcpProxy) -> AsyncIterator[EtcdStore]:
 @asynccontextmanager
 async def following(store: EtcdStore) -> AsyncIterator[Follower]:
     follower = Follower(store, rng=random.Random(1))
-    task = asyncio.create_task(follower.run())
-    try:
+    async with running(follower.run()):
         yield follower
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 until = partial(waiting.until, within_seconds=VIEW_BACK_SECONDS)
 
 
 async def beat(store: EtcdStore, seq: int, node: str = "a") -> None:
-    record = Heartbeat(epoch=1, seq=seq, push_interval_seconds=5)
-    await persist(store, Put(keys.record_key(node, Heartbeat), encode_record(record)))
-
-
-async def persist(store: EtcdStore, put: Put, lease: int = 0) -> None:
     """Writes until it is acknowledged."""
     async with asyncio.timeout(60):
         while True:
             try:
-                await store.write([put], lease)
+                await store.write([put_beat(seq, node)])
             except Unavailable:
                 await asyncio.sleep(0.05)
             else:
                 return
-
-
-def seq(follower: Follower, node: str = "a") -> int | None:
-    state = follower.current.nodes.get(node)
-    return None if state is None or state.heartbeat is None else state.heartbeat.seq
 
 
 async def failure(batches: Any) -> StoreError:
@@ -218,17 +198,17 @@ class TestMembers:
         store, left = opened(*(member.client_url for member in cluster)), opened(others[1].client_url)
         async with following(store) as follower, aclosing(left.watch("/", 1)) as batches:
             await beat(store, 1)
-            await until(lambda: seq(follower) == 1)
+            await until(lambda: seen_beat(follower) == 1)
             first.kill()
             await beat(store, 2)
-            await until(lambda: seq(follower) == 2)
+            await until(lambda: seen_beat(follower) == 2)
             await anext(batches)
             others[0].kill()
             error = await asyncio.wait_for(failure(batches), 15)
             assert (type(error), "no leader" in str(error)) == (Unavailable, True)
             first.start(wait=False)
             await beat(store, 3)
-            await until(lambda: seq(follower) == 3)
+            await until(lambda: seen_beat(follower) == 3)
             assert follower.relists == 1
         await store.close()
         await left.close()

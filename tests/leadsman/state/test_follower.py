@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from leadsman.state import keys
 from leadsman.state.follower import RESUME_WITHIN_SECONDS, Follower
-from leadsman.state.records import Heartbeat, encode_record
 from leadsman.state.snapshot import Freshness
-from leadsman.state.store import Put, Unavailable
+from leadsman.state.store import Unavailable
+from tests.leadsman.state.conftest import put_beat, seen_beat
 from tests.memory_store import MemoryStore
+from tests.testbed.background import running
 from tests.waiting import until
 
 
@@ -42,53 +42,37 @@ def clock() -> Clock:
 @pytest.fixture
 async def follower(store: MemoryStore, clock: Clock) -> AsyncIterator[Follower]:
     one = Follower(store, clock=clock, rng=Hasty())
-    task = asyncio.create_task(one.run())
-    yield one
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    async with running(one.run()):
+        yield one
 
 
-async def beat(store: MemoryStore, seq: int, node: str = "a") -> int:
-    record = Heartbeat(epoch=1, seq=seq, push_interval_seconds=5)
-    return await store.write([Put(keys.record_key(node, Heartbeat), encode_record(record))])
-
-
-def seq(follower: Follower, node: str = "a") -> int | None:
-    state = follower.current.nodes.get(node)
-    return None if state is None or state.heartbeat is None else state.heartbeat.seq
-
-
-async def test_it_says_when_the_first_view_is_there(store: MemoryStore, follower: Follower) -> None:
-    await beat(store, 1)
-    assert (follower.loaded.is_set(), follower.current.nodes, follower.age_seconds(1e9)) == (False, {}, float("inf"))
-    await asyncio.wait_for(follower.loaded.wait(), 60)
-    assert (seq(follower), follower.age_seconds(100.0)) == (1, 0.0)
-
-
-async def test_a_lost_line_is_taken_up_again_without_a_listing(store: MemoryStore, follower: Follower) -> None:
-    await beat(store, 1)
-    await until(lambda: seq(follower) == 1)
+async def fails(store: MemoryStore, follower: Follower) -> None:
+    """The line is lost, and can be taken up again."""
     store.fail(Unavailable("away"))
     await until(lambda: follower.problem.text)
     store.heal()
-    await beat(store, 2)
-    await until(lambda: seq(follower) == 2)
-    assert (follower.relists, follower.reconnects > 0, follower.problem.text) == (1, True, "")
+
+
+async def test_it_says_when_the_first_view_is_there(store: MemoryStore, follower: Follower) -> None:
+    await store.write([put_beat(1)])
+    assert (follower.loaded.is_set(), follower.current.nodes, follower.age_seconds(1e9)) == (False, {}, float("inf"))
+    await asyncio.wait_for(follower.loaded.wait(), 60)
+    assert (seen_beat(follower), follower.age_seconds(100.0)) == (1, 0.0)
 
 
 async def test_what_changed_while_the_line_was_lost_is_not_fresh_until_it_changes_again(
     store: MemoryStore, follower: Follower, clock: Clock
 ) -> None:
-    await beat(store, 1)
-    await until(lambda: seq(follower) == 1)
-    store.fail(Unavailable("away"))
-    await until(lambda: follower.problem.text)
-    store.heal()
-    await beat(store, 2)
-    await until(lambda: seq(follower) == 2)
+    """The line is taken up again without a listing."""
+    await store.write([put_beat(1)])
+    await until(lambda: seen_beat(follower) == 1)
+    await fails(store, follower)
+    await store.write([put_beat(2)])
+    await until(lambda: seen_beat(follower) == 2)
+    assert (follower.relists, follower.reconnects > 0, follower.problem.text) == (1, True, "")
     assert follower.current.nodes["a"].freshness(clock.now) is Freshness.PROVISIONAL
-    await beat(store, 3)
-    await until(lambda: seq(follower) == 3)
+    await store.write([put_beat(3)])
+    await until(lambda: seen_beat(follower) == 3)
     assert follower.current.nodes["a"].freshness(clock.now) is Freshness.FRESH
 
 
@@ -105,13 +89,11 @@ async def test_a_line_lost_for_long_begins_with_a_listing(store: MemoryStore, fo
 async def test_a_history_that_is_gone_means_a_new_listing(
     store: MemoryStore, follower: Follower, fault: Callable[[MemoryStore], None]
 ) -> None:
-    await beat(store, 1, "old")
-    await until(lambda: seq(follower, "old") == 1)
-    store.fail(Unavailable("away"))
-    await until(lambda: follower.problem.text)
-    store.heal()
-    await beat(store, 2, "new")
+    await store.write([put_beat(1, "old")])
+    await until(lambda: seen_beat(follower, "old") == 1)
+    await fails(store, follower)
+    await store.write([put_beat(2, "new")])
     fault(store)
-    await beat(store, 3, "new")
-    await until(lambda: follower.relists == 2 and seq(follower, "new") == 3)
+    await store.write([put_beat(3, "new")])
+    await until(lambda: follower.relists == 2 and seen_beat(follower, "new") == 3)
     assert ("old" in follower.current.nodes) is (fault is MemoryStore.compact)

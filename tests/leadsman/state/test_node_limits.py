@@ -1,6 +1,5 @@
 """One node's prefix, and too many nodes, cost a reader no more than the limits say."""
 
-import asyncio
 from contextlib import aclosing
 
 import pytest
@@ -14,8 +13,9 @@ from leadsman.state.snapshot import NodeLimits, Snapshot
 from leadsman.state.snapshot_updates import apply_changes
 from leadsman.state.store import Delete, Deleted, Listing, Put, Store, Updated
 from tests.conftest import Until
-from tests.leadsman.state.listed import snapshot_from_listing
+from tests.leadsman.state.conftest import snapshot_from_listing
 from tests.memory_store import MemoryStore
+from tests.testbed.background import running
 
 LIMITS = NodeLimits(pod_types=3, nodes=4)
 REWARD = encode_record(Reward(0.0))
@@ -118,13 +118,11 @@ async def test_what_was_dropped_is_listed_again_when_there_may_be_room(
     monkeypatch.setattr("tests.memory_store.PROGRESS_INTERVAL_SECONDS", 0.01)
     store, now = MemoryStore(), [100.0]
     follower = Follower(store, clock=lambda: now[0], limits=LIMITS)
-    task = asyncio.create_task(follower.run())
-    await until(follower.loaded.is_set)
-    await store.write([Put(reward(number, 0).key, REWARD) for number in range(5)])
-    await until(lambda: follower.current.dropped == 2)
-    await store.write([Delete(reward(number, 0).key) for number in range(2)])
-    now[0] += RELIST_DROPPED_SECONDS + 1
-    await until(lambda: follower.relists == 2)
+    async with running(follower.run()):
+        await until(follower.loaded.is_set)
+        await store.write([Put(reward(number, 0).key, REWARD) for number in range(5)])
+        await until(lambda: follower.current.dropped == 2)
+        await store.write([Delete(reward(number, 0).key) for number in range(2)])
+        now[0] += RELIST_DROPPED_SECONDS + 1
+        await until(lambda: follower.relists == 2)
     assert (types_of(follower.current), follower.current.problems) == (["type-2", "type-3", "type-4"], {})
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
