@@ -1,6 +1,5 @@
 """A fake API server, and a reflector of its pods that runs while a test does."""
 
-import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -14,10 +13,23 @@ from leadsman.kube.listing import ListOptions
 from leadsman.kube.objects import Pod
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import PODS
-from tests.leadsman.kube.watched_pods import WEB, pod
+from tests.testbed.background import running
 from tests.testbed.scripted_api_server import FakeApiServer
+from tests.waiting import until
 
 WITHIN_SECONDS = 30.0
+PODS_OF_DEFAULT = "/api/v1/namespaces/default/pods"
+WEB = f"{PODS_OF_DEFAULT}/web-0"
+NEW = f"{PODS_OF_DEFAULT}/web-1"
+
+
+def pod(node: str = "n1", **more: Any) -> dict[str, Any]:
+    return {"spec": {"nodeName": node}} | more
+
+
+def versions(api: FakeApiServer, verb: str = "watch") -> list[str | None]:
+    """The resourceVersions that were asked for."""
+    return [asked.query.get("resourceVersion") for asked in api.requests if asked.verb == verb]
 
 
 @pytest.fixture
@@ -63,18 +75,14 @@ Follow = Callable[..., AbstractAsyncContextManager[Following]]
 
 @pytest.fixture
 def following(client: ApiClient) -> Follow:
-    """Runs a Following until the block ends; it has listed, unless told not to wait."""
+    """Runs a Following until the block ends; it has listed and watches, unless told not to wait."""
 
     @asynccontextmanager
     async def run(*, loaded: bool = True, client: ApiClient = client, **settings: Any) -> AsyncIterator[Following]:
         one = Following(client, **settings)
-        task = asyncio.create_task(one.run())
-        try:
+        async with running(one.run()):
             if loaded:
-                await asyncio.wait_for(one.loaded.wait(), WITHIN_SECONDS)
+                await until(lambda: one.loaded.is_set() and one.is_watching, WITHIN_SECONDS)
             yield one
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
     return run

@@ -1,6 +1,5 @@
 """The same code against a real kube-apiserver, where KUBEBUILDER_ASSETS names one."""
 
-import asyncio
 import datetime
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from leadsman.kube.resources import CORE_EVENTS, NODES, PODS
 from leadsman.runtime.token_bucket import TokenBucket
 from tests.conftest import Until
 from tests.leadsman.kube.conftest import Follow
+from tests.testbed.background import running
 from tests.testbed.kube_apiserver import KubeApiServer
 
 pytestmark = pytest.mark.slow
@@ -32,11 +32,6 @@ def cluster(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory)
 async def client(cluster):
     async with ApiClient(access.access_from_url(cluster.url, cluster.ca_file, cluster.token_file())) as one:
         yield one
-
-
-def pod(name, node="", **more):
-    spec = {"containers": [{"name": "main", "image": "x"}]} | ({"nodeName": node} if node else {})
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name} | more, "spec": spec}
 
 
 async def test_a_restarted_api_server_is_followed_again_and_nothing_is_missed(
@@ -79,9 +74,8 @@ async def test_an_event_of_ours_is_taken_and_read_back(client, until: Until) -> 
     writer = EventWriter(client, TokenBucket(10.0, 10), "x-0", lambda: at)
     about = ObjectReference("Pod", "default", "web-0", "u")
     writer.record(about, "Refused", "ü" * 2000, "Placing", warning=True, name="web-0.refused")
-    task = asyncio.create_task(writer.run())
-    await until(lambda: writer.written == 1)
-    task.cancel()
+    async with running(writer.run()):
+        await until(lambda: writer.written == 1)
     read = await client.get(CORE_EVENTS.path("default", "web-0.refused"), Event)
     assert (read.type, read.reason, read.last_seen, read.message) == ("Warning", "Refused", at, "ü" * 512)
     assert read.involved_object.uid == "u"

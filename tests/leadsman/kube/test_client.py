@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from leadsman.kube import errors
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient, read_line_batches
-from leadsman.kube.objects import PartialObjectMetadata, Pod
+from leadsman.kube.objects import Pod
 from leadsman.kube.resources import PODS
 from tests.conftest import Until
 from tests.testbed.scripted_api_server import FakeApiServer
@@ -76,31 +76,22 @@ async def test_a_server_that_does_not_answer_is_unavailable_within_the_deadline(
             await client.get(WEB, Pod)
 
 
-async def test_the_token_is_read_for_each_call(api: FakeApiServer, tmp_path: Path) -> None:
-    """kubelet rotates it."""
-    token = tmp_path / "token"
-    async with ApiClient(ApiAccess(api.url, token_file=token)) as client:
-        for word in ("old", "new"):
-            token.write_text(f"{word}\n")
-            with pytest.raises(errors.NotFound):
-                await client.get(WEB, PartialObjectMetadata)
-    assert [asked.token for asked in api.requests] == ["old", "new"]
-
-
 @pytest.mark.parametrize("content", [b"one\ntwo", b"", b"null\x00", b"\xff\xfe"])
-async def test_a_token_file_that_holds_no_token_is_named_and_the_next_call_reads_it_again(
+async def test_a_token_file_is_read_for_each_call_and_named_where_it_holds_no_token(
     api: FakeApiServer, tmp_path: Path, content
 ) -> None:
-    """aiohttp refuses some of them by a ValueError, which once ended the process."""
+    """kubelet rotates it. aiohttp refuses some of these by a ValueError, which once ended the process."""
     token = tmp_path / "token"
     token.write_bytes(content)
     async with ApiClient(ApiAccess(api.url, token_file=token)) as client:
         with pytest.raises(errors.Unauthorized, match=f"token file {token}: "):
             await client.get(WEB, Pod)
         assert api.requests == []
-        token.write_text("good\n")
-        with pytest.raises(errors.NotFound):
-            await client.get(WEB, Pod)
+        for word in ("old", "new"):
+            token.write_text(f"{word}\n")
+            with pytest.raises(errors.NotFound):
+                await client.get(WEB, Pod)
+        assert [asked.token for asked in api.requests] == ["old", "new"]
 
 
 def test_a_name_cannot_leave_its_place() -> None:

@@ -179,7 +179,7 @@ async def test_a_deleted_object_has_its_last_state(client, following: Follow, un
     assert pods.told[-1].object.status.phase == "Failed"
 
 
-async def test_a_watch_from_a_list_misses_nothing_in_between(client, until: Until) -> None:
+async def test_a_watch_from_a_list_misses_nothing_in_between(client) -> None:
     found = await listing.list_objects(client, ListOptions(PODS), Pod)
     await pod(client)
     query = {"watch": "true", "resourceVersion": found.resource_version}

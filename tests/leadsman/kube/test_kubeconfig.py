@@ -32,6 +32,17 @@ def config(cluster=None, user=None, **more):
 
 
 @pytest.fixture
+def authority():
+    return CertificateAuthority()
+
+
+async def asked(reach):
+    async with ApiClient(reach) as client:
+        with pytest.raises(NotFound):
+            await client.get(PODS.path("default", "web-0"), Pod)
+
+
+@pytest.fixture
 def written(tmp_path: Path):
     def write(content):
         path = tmp_path / "config"
@@ -43,21 +54,18 @@ def written(tmp_path: Path):
 
 @pytest.mark.parametrize("inline", [True, False])
 async def test_a_server_is_reached_with_ca_and_certificate_in_the_file_or_beside_it(
-    written, tmp_path: Path, inline: bool
+    written, tmp_path: Path, authority, inline: bool
 ) -> None:
-    authority = CertificateAuthority()
     pair = authority.issue("admin")
     pair.write(tmp_path, "admin")
     (tmp_path / "ca.crt").write_text(authority.pem)
     async with FakeApiServer(tls=authority.server_context("127.0.0.1", ask_client=True)) as api:
-        named = {"server": api.url} | ({"certificate-authority": "ca.crt"} if not inline else {})
-        user = {"client-certificate": "admin.crt", "client-key": str(tmp_path / "admin.key")} if not inline else {}
+        named = {"server": api.url, "certificate-authority": "ca.crt"}
+        user = {"client-certificate": "admin.crt", "client-key": str(tmp_path / "admin.key")}
         if inline:
-            named["certificate-authority-data"] = encoded(authority.pem)
+            named = {"server": api.url, "certificate-authority-data": encoded(authority.pem)}
             user = {"client-certificate-data": encoded(pair.certificate), "client-key-data": encoded(pair.key)}
-        async with ApiClient(kubeconfig.read_kubeconfig(written(config(named, user)))) as client:
-            with pytest.raises(NotFound):
-                await client.get(PODS.path("a", "b"), Pod)
+        await asked(kubeconfig.read_kubeconfig(written(config(named, user))))
 
 
 def test_server_namespace_and_token_are_the_contexts(written) -> None:
@@ -96,23 +104,12 @@ def test_what_cannot_be_done_is_refused_by_file_and_field(written, content, said
 
 
 @pytest.fixture
-def authority():
-    return CertificateAuthority()
-
-
-@pytest.fixture
 def account(tmp_path: Path, authority):
     """As kubelet mounts it."""
     (tmp_path / "token").write_text("t0ken\n")
     (tmp_path / "ca.crt").write_text(authority.pem)
     (tmp_path / "namespace").write_text("leadsman")
     return tmp_path
-
-
-async def asked(reach):
-    async with ApiClient(reach) as client:
-        with pytest.raises(NotFound):
-            await client.get(PODS.path("default", "web-0"), Pod)
 
 
 async def test_in_a_cluster_the_server_is_verified_by_the_accounts_ca_and_told_its_token(account, authority) -> None:
@@ -136,7 +133,7 @@ def test_outside_of_a_cluster_the_url_must_be_given(tmp_path: Path, environ) -> 
         access.in_cluster_access(environ, tmp_path)
 
 
-async def test_a_server_of_another_ca_is_not_talked_to(account, authority) -> None:
+async def test_a_server_of_another_ca_is_not_talked_to(account) -> None:
     async with (
         FakeApiServer(tls=CertificateAuthority().server_context("127.0.0.1")) as api,
         ApiClient(access.access_from_url(api.url, account / "ca.crt")) as client,

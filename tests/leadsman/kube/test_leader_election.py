@@ -92,9 +92,7 @@ async def test_clocks_of_others_count_for_nothing(elects, api: FakeApiServer, cl
         assert not two.is_leader
 
 
-async def test_two_who_take_it_at_once_are_told_apart_by_the_resource_version(
-    elects, api: FakeApiServer, clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_two_who_take_it_at_once_are_told_apart_by_the_resource_version(elects, api: FakeApiServer) -> None:
     api.put(PATH, {"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}})
     one, two = elects("a"), elects("b")
     real = one._read
@@ -110,7 +108,7 @@ async def test_two_who_take_it_at_once_are_told_apart_by_the_resource_version(
     assert one.problem.text.startswith("Conflict")
 
 
-async def test_one_that_leaves_makes_room_at_once(elects, clock) -> None:
+async def test_one_that_leaves_makes_room_at_once(elects) -> None:
     one, two = elects("a"), elects("b")
     await one.try_acquire_or_renew()
     await two.try_acquire_or_renew()

@@ -15,6 +15,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import NotFound, Unavailable
 from leadsman.kube.objects import Pod
 from leadsman.kube.resources import PODS
+from tests.leadsman.kube.test_kubeconfig import config as kubeconfig_of
 from tests.testbed.certificates import CertificateAuthority, PemPair
 from tests.testbed.scripted_api_server import FakeApiServer
 
@@ -49,14 +50,8 @@ def config(tmp_path: Path) -> Path:
     (tmp_path / "ca.crt").write_text(OLD.pem)
     OLD.issue("agent").write(tmp_path, "client")
     user = {"client-certificate": "client.crt", "client-key": "client.key"}
-    content = {
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
-        "clusters": [{"name": "k", "cluster": {"server": "https://127.0.0.1", "certificate-authority": "ca.crt"}}],
-        "users": [{"name": "u", "user": user}],
-    }
     path = tmp_path / "kubeconfig"
-    path.write_bytes(msgspec.yaml.encode(content))
+    path.write_bytes(msgspec.yaml.encode(kubeconfig_of({"certificate-authority": "ca.crt"}, user)))
     return path
 
 

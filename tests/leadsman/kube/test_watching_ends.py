@@ -12,24 +12,27 @@ from leadsman.kube.objects import PartialObjectMetadata
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import PODS
 from tests.conftest import Until
-from tests.leadsman.kube.conftest import Follow
-from tests.leadsman.kube.watched_pods import NEW, PODS_OF_DEFAULT, WEB, pod, versions
+from tests.leadsman.kube.conftest import NEW, PODS_OF_DEFAULT, WEB, Follow, pod, versions
+from tests.testbed.background import running
 from tests.testbed.scripted_api_server import FakeApiServer
 
 pytestmark = pytest.mark.usefixtures("web")
 
 
-async def test_a_watch_that_is_closed_is_resumed_where_it_was(
-    api: FakeApiServer, following: Follow, until: Until
+@pytest.mark.parametrize("bookmark", [False, True])
+async def test_a_watch_that_is_closed_is_resumed_where_it_was_or_at_the_last_bookmark(
+    api: FakeApiServer, following: Follow, until: Until, bookmark: bool
 ) -> None:
     async with following() as pods:
-        await until(lambda: api.watches)
         api.put(NEW, pod())
         await until(lambda: pods.names == {"web-0", "web-1"})
-        seen = api.objects.revision
+        if bookmark:
+            api.put("/api/v1/nodes/n1", {})
+            api.send_bookmarks()
         api.end_watches()
         await until(lambda: len(versions(api)) == 2)
-        assert versions(api)[1] == str(seen)
+        assert versions(api)[1] == str(api.objects.revision)
+        assert pods.names == {"web-0", "web-1"}, "a bookmark is no object"
         assert pods.relists == 1
 
 
@@ -37,7 +40,6 @@ async def test_a_watch_that_is_reset_within_a_line_is_resumed_and_the_piece_drop
     api: FakeApiServer, following: Follow, until: Until
 ) -> None:
     async with following() as pods:
-        await until(lambda: api.watches)
         api.reset_watches(b'{"type":"DELETED","object":{"metadata":{"namespace":"default","name":"web-0"')
         await until(lambda: len(versions(api)) == 2)
         assert versions(api)[1] == versions(api)[0]
@@ -47,36 +49,20 @@ async def test_a_watch_that_is_reset_within_a_line_is_resumed_and_the_piece_drop
 async def test_what_stands_before_an_error_counts(api: FakeApiServer, following: Follow, until: Until) -> None:
     gone = json.dumps({"type": "DELETED", "object": {"metadata": {"name": "web-0", "namespace": "default"}}})
     async with following() as pods:
-        await until(lambda: api.watches)
         api.send_line(gone.encode() + b'\n{"type":"ERROR","object":{"code":500}}\n')
         await until(lambda: not pods.current)
 
 
 async def test_garbage_on_a_watch_resumes(api: FakeApiServer, following: Follow, until: Until) -> None:
     async with following() as pods:
-        await until(lambda: api.watches)
         api.send_line(b"<html>\n")
         await until(lambda: len(versions(api)) == 2)
         assert (pods.names, pods.relists, pods.errors["MalformedResponse"]) == ({"web-0"}, 1, 1)
 
 
-async def test_a_bookmark_moves_the_version_to_resume_at_and_is_no_object(
-    api: FakeApiServer, following: Follow, until: Until
-) -> None:
-    async with following() as pods:
-        await until(lambda: api.watches)
-        api.put("/api/v1/nodes/n1", {})
-        api.send_bookmarks()
-        api.end_watches()
-        await until(lambda: len(versions(api)) == 2)
-        assert versions(api)[1] == str(api.objects.revision)
-        assert pods.names == {"web-0"}
-
-
 async def test_versions_that_go_back_list_anew(api: FakeApiServer, following: Follow, until: Until) -> None:
     """etcd was restored from a backup."""
     async with following() as pods:
-        await until(lambda: api.watches)
         api.send_line(b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"1"}}}\n')
         await until(lambda: pods.relists == 2)
 
@@ -94,7 +80,6 @@ async def test_silence_opens_the_watch_anew_and_a_second_one_lists(
 async def test_after_a_long_loss_it_is_listed_anew(api: FakeApiServer, following: Follow, until: Until) -> None:
     now = 0.0
     async with following(clock=lambda: now, silence_seconds=75) as pods:
-        await until(lambda: pods.is_watching)
         now = 136.0
         api.reset_watches()
         await until(lambda: pods.relists == 2)
@@ -105,7 +90,6 @@ async def test_after_a_long_loss_it_is_listed_anew(api: FakeApiServer, following
 
 async def test_a_change_has_the_object_and_the_one_before(api: FakeApiServer, following: Follow, until: Until) -> None:
     async with following() as pods:
-        await until(lambda: api.watches)
         api.put(WEB, pod(status={"phase": "Running"}))
         api.delete(WEB)
         await until(lambda: len(pods.told) == 3)
@@ -118,7 +102,6 @@ async def test_a_change_has_the_object_and_the_one_before(api: FakeApiServer, fo
 
 async def test_a_view_that_was_taken_does_not_change(api: FakeApiServer, following: Follow, until: Until) -> None:
     async with following() as pods:
-        await until(lambda: api.watches)
         taken = pods.current
         api.put(NEW, pod())
         await until(lambda: pods.names == {"web-0", "web-1"})
@@ -146,9 +129,8 @@ async def test_changes_are_told_before_loaded(api: FakeApiServer, client: ApiCli
     pods = Reflector(
         client, ListOptions(PODS), PartialObjectMetadata, on_changes=lambda _: told.append(pods.loaded.is_set())
     )
-    task = asyncio.create_task(pods.run())
-    await asyncio.wait_for(pods.loaded.wait(), 60)
-    task.cancel()
+    async with running(pods.run()):
+        await asyncio.wait_for(pods.loaded.wait(), 60)
     assert told == [False]
 
 
@@ -175,17 +157,11 @@ async def test_a_list_whose_token_expires_on_the_way_begins_anew_in_one_piece(
     assert [asked.query.get("limit") for asked in api.requests[:3]] == ["500", "500", None]
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        *[b"<html>", b"{}", b'{"items":[]}', b'{"metadata":{"resourceVersion":"9"}}', b"\xff"],
-    ],
-)
+@pytest.mark.parametrize("body", [b"<html>", b"{}", b'{"items":[]}', b'{"metadata":{"resourceVersion":"9"}}', b"\xff"])
 async def test_a_200_that_is_no_list_is_not_taken_for_an_empty_one(
     api: FakeApiServer, following: Follow, until: Until, body
 ) -> None:
     async with following() as pods:
-        await until(lambda: api.watches)
         api.fail("list", 200, body=body)
         api.fail_watches(410)
         await until(lambda: pods.relists == 2)
@@ -197,7 +173,6 @@ async def test_an_object_that_is_none_costs_only_itself(api: FakeApiServer, foll
     api.put(NEW, {"status": {"containerStatuses": "many"}})
     async with following() as pods:
         assert (pods.names, pods.decode_error_count) == ({"web-0"}, 1)
-        await until(lambda: api.watches)
         api.put(NEW, pod())
         await until(lambda: pods.names == {"web-0", "web-1"})
         api.put(NEW, {"status": {"containerStatuses": "many"}})
@@ -211,7 +186,6 @@ async def test_a_cached_list_is_taken_at_any_age_first_and_then_not_older_than_s
     api: FakeApiServer, following: Follow, until: Until
 ) -> None:
     async with following(cached=True) as pods:
-        await until(lambda: api.watches)
         seen = str(api.objects.revision)
         api.fail_watches(410)
         await until(lambda: pods.relists == 2)

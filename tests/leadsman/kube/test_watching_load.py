@@ -12,8 +12,7 @@ from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.object_changes import ChangeType
 from tests.conftest import Until
-from tests.leadsman.kube.conftest import Follow
-from tests.leadsman.kube.watched_pods import PODS_OF_DEFAULT, pod
+from tests.leadsman.kube.conftest import PODS_OF_DEFAULT, Follow, pod
 from tests.testbed.dns_names import Names
 from tests.testbed.scripted_api_server import FakeApiServer
 
@@ -21,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("web")
 
 
 @pytest.mark.parametrize("status", [429, 503])
-async def test_retry_after_is_obeyed(api: FakeApiServer, following: Follow, until: Until, status: int) -> None:
+async def test_retry_after_is_obeyed(api: FakeApiServer, following: Follow, status: int) -> None:
     api.fail("list", status, retry_after_seconds=1)
     began = asyncio.get_running_loop().time()
     async with following():
@@ -55,8 +54,7 @@ async def test_a_watch_that_lived_makes_the_next_pause_short_again(
 ) -> None:
     rng, now = Ceilings(), 0.0
     api.fail("list", 500, times=6)
-    async with following(longest_pause_seconds=4.0, rng=rng, clock=lambda: now) as pods:
-        await until(lambda: pods.is_watching)
+    async with following(longest_pause_seconds=4.0, rng=rng, clock=lambda: now):
         now = 5.0
         api.fail("watch", 500, times=2)
         api.fail_watches(500)
@@ -69,7 +67,6 @@ async def test_a_watch_that_is_closed_as_soon_as_it_begins_is_a_failure(
 ) -> None:
     """Otherwise a proxy that does so would be asked without a pause."""
     async with following() as pods:
-        await until(lambda: api.watches)
         api.end_watches()
         await until(lambda: pods.errors["Unavailable"] == 1)
         assert "closed the watch within 1 s" in pods.problem.text
@@ -80,7 +77,6 @@ async def test_a_line_without_an_end_is_not_held_for_ever(
 ) -> None:
     monkeypatch.setattr(client, "LONGEST_LINE_BYTES", 1000)
     async with following() as pods:
-        await until(lambda: api.watches)
         api.send_line(b"x" * 2000)
         await until(lambda: pods.errors["MalformedResponse"])
 
