@@ -77,9 +77,11 @@ class JournalEntry(Struct, frozen=True):
 
 
 class RefusedPod(Struct, frozen=True):
-    """A pod that no node passed. name: namespace/name. since: its first attempt in a row, tried_at: its last."""
+    """A pod that no node passed. since: its first attempt in a row, tried_at: its last."""
 
+    namespace: str
     name: str
+    uid: str
     since: float
     tried_at: float
 
@@ -118,14 +120,14 @@ class Journal:
     def _note_attempt(self, pod: PodInfo, is_refused: bool, now: float) -> None:
         before = self._refused.pop(pod.uid, None)
         if is_refused and pod.has_delay_bounds:
-            name = f"{pod.namespace}/{pod.name}"
-            self._refused[pod.uid] = RefusedPod(name, before.since if before else now, now)
+            since = before.since if before else now
+            self._refused[pod.uid] = RefusedPod(pod.namespace, pod.name, pod.uid, since, now)
         while self._refused and now - next(iter(self._refused.values())).tried_at >= FORGET_SECONDS:
             del self._refused[next(iter(self._refused))]
 
     def waiting(self, now: float) -> Sequence[RefusedPod]:
-        """Returns pods with delay bounds that no node passed in their last attempt. One that another replica placed
-        since counts here for FORGET_SECONDS. now: monotonic."""
+        """Returns pods with delay bounds that no node passed in their last attempt here, for FORGET_SECONDS, also those
+        that were deleted, or placed by another replica, since. now: monotonic."""
         return [pod for pod in list(self._refused.values()) if now - pod.tried_at < FORGET_SECONDS]
 
     def record_prioritize(

@@ -160,7 +160,7 @@ async def decisions(live: LiveState, request: web.Request) -> ListPage[DecisionR
     page, search, sort = ListQuery(request.query), request.query.get("search", ""), one_of(request.query, "sort", SORTS)
     entries, now = live.sources.journal.newest(MAX_PODS), live.sources.inputs.clock()
     if sort == WAITING:
-        entries = sorted(entries, key=lambda entry: not entry.waits(now))
+        entries = sorted(entries, key=lambda entry: not (entry.waits(now) and live.is_unplaced(entry.pod)))
     return await live.on_worker(lambda: page.page(select_decisions([_row(live, each) for each in entries], search)))
 
 

@@ -16,10 +16,11 @@ from extender.api.history import MINUTE_SECONDS, DelayHistory
 from extender.api.requests import RequestError, iso
 from extender.api.view import ClusterView, make_view
 from extender.decider import DEFAULT_CORE, DecisionCore, RequestProbes
-from extender.journal import MAX_PODS, Journal, JournalEntry
+from extender.journal import MAX_PODS, Journal, JournalEntry, RefusedPod
 from extender.metrics import ExtenderMetrics
 from extender.plugins.process import Plugin
 from extender.worker_pool import DeadlineExceeded, WorkerPool
+from leadsman.decision.model import PodInfo
 from leadsman.runtime.daemon_thread import run_in_daemon_thread
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.server_tls import ServerTls
@@ -224,11 +225,18 @@ class LiveState:
         )
 
     def waiting(self) -> WaitingPods:
-        """Tells which pods wait by this replica's attempts."""
+        """Tells which pods wait by this replica's attempts, and are there without a node."""
         now = self.sources.inputs.clock()
-        waiting = self.sources.journal.waiting(now)
-        longest = min(waiting, key=lambda pod: pod.since, default=None)
-        return WaitingPods(len(waiting), *((round(now - longest.since, 1), longest.name) if longest else (None, None)))
+        waiting = [pod for pod in self.sources.journal.waiting(now) if self.is_unplaced(pod)]
+        if not waiting:
+            return WaitingPods(0, None, None)
+        longest = min(waiting, key=lambda pod: pod.since)
+        return WaitingPods(len(waiting), round(now - longest.since, 1), f"{longest.namespace}/{longest.name}")
+
+    def is_unplaced(self, pod: RefusedPod | PodInfo) -> bool:
+        """Tells whether the pod is there and has no node, as far as this replica follows pods."""
+        workloads = self.sources.inputs.workloads
+        return workloads is None or workloads.is_unplaced(pod.namespace, pod.name, pod.uid)
 
     def open_stream(self) -> AsyncGenerator[bytes]:
         """Returns the server-sent events of one reader, who is told every TICK_SECONDS what changed. Raises

@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 from msgspec import Struct, field
 from prometheus_client import Metric
 
-from leadsman.decision.inputs import DecisionInputs, TelemetryInputs, WorkloadIndex
+from leadsman.decision.inputs import DecisionInputs, TelemetryInputs
 from leadsman.decision.policy import Policy
 from leadsman.decision.view import Views
 from leadsman.kube.access import ApiAccess
@@ -162,7 +162,7 @@ class InputSources(Struct, frozen=True):
     delays: DelaySources
     clock: Callable[[], float]
     views: Views = field(default_factory=Views)
-    workloads: Source[WorkloadIndex] | None = None
+    workloads: WorkloadFollower | None = None
     nodes: NodeFollower | None = None
     telemetry: Source[TelemetryInputs] | None = None
     self_healing: SelfHealingFollower | None = None

@@ -55,7 +55,7 @@ def test_a_pod_waits_since_its_first_attempt_that_no_node_passed_in_a_row(journa
     for kept, at in ((), 10.0), ((), 50.0):
         journal.record_filter(bounded, NODES, FilterResult(kept, {}), facts(at))
     journal.record_filter(pod("free", "f"), NODES, FilterResult((), {}), facts(50.0))
-    assert journal.waiting(51.0) == [RefusedPod("ns/p", 10.0, 50.0)]
+    assert journal.waiting(51.0) == [RefusedPod("ns", "p", pod().uid, 10.0, 50.0)]
     assert journal.waiting(50.0 + FORGET_SECONDS) == []
     journal.record_filter(bounded, NODES, FilterResult(("a",), {}), facts(60.0))
     assert journal.waiting(61.0) == []

@@ -158,6 +158,13 @@ class WorkloadFollower:
             self._index = WorkloadIndex(table, read_at)
         return self._index
 
+    def is_unplaced(self, namespace: str, name: str, uid: str) -> bool:
+        """Tells whether the pod is there and has no node, or pods were never listed."""
+        if not self.pods.loaded.is_set():
+            return True
+        pod = self.pods.get((namespace, name))
+        return pod is not None and pod.metadata.uid == uid and not pod.spec.node_name
+
     @property
     def reflectors(self) -> Sequence[Reflector[Any]]:
         return (self.pods, *self.owners.values())

@@ -18,12 +18,18 @@ from extender.body_limits import RequestRefused
 from extender.decider import Decider
 from extender.journal import FORGET_SECONDS, Journal
 from extender.metrics import ExtenderMetrics
+from leadsman.kube.access import ApiAccess
+from leadsman.kube.client import ApiClient
 from leadsman.kube.quantity import NANO
 from leadsman.runtime.http_server import Health, serve
+from leadsman.sources.cluster.workload_follower import WorkloadFollower
 from leadsman.sources.delay.delay_sources import DelaySources
 from leadsman.state.snapshot import Snapshot
 from tests.extender.api.conftest import Api, ApiStarter
 from tests.extender.conftest import Fixed
+from tests.testbed.background import running
+from tests.testbed.scripted_api_server import FakeApiServer
+from tests.waiting import until
 
 POD = (
     "kind: Pod\nmetadata: {name: p, labels: {delay_edge-a-0000: '12'}}\nspec: {containers: [{name: c, image: private}]}"
@@ -229,6 +235,27 @@ async def test_a_pod_waits_from_its_first_refusal_until_a_node_passes(api: Api) 
     assert await waiting() == (1, "shop/cart")
     api.decide("cart", **{"delay_edge-a-0000": "1000"})
     assert await waiting() == (0, None)
+
+
+async def test_a_pod_that_is_deleted_or_has_a_node_waits_no_more(api: Api) -> None:
+    """Where pods are followed; another replica may have placed it."""
+    pods = "/api/v1/namespaces/shop/pods"
+    async with FakeApiServer() as server, ApiClient(ApiAccess(server.url), deadline_seconds=2.0) as client:
+        workloads = WorkloadFollower(client)
+        sources = api.live.sources
+        api.live.sources = replace(sources, inputs=replace(sources.inputs, workloads=workloads))
+        for name in ("waits", "placed", "deleted", "made-again"):
+            api.decide(name, delay_nosuch="1")
+            uid = "uid-of-another" if name == "made-again" else f"uid-{name}"
+            server.put(f"{pods}/{name}", {"metadata": {"uid": uid}, "spec": {}})
+        server.put(f"{pods}/placed", {"metadata": {"uid": "uid-placed"}, "spec": {"nodeName": "n"}})
+        server.delete(f"{pods}/deleted")
+        async with running(workloads.run()):
+            await until(lambda: workloads.current.loaded)
+            waiting = (await api.get("/overview"))[1]["waiting"]
+            listed = (await api.get("/decisions?sort=waiting"))[1]
+    assert (waiting["bounded_pods"], waiting["pod"]) == (1, "shop/waits")
+    assert listed["items"][0]["pod"] == "shop/waits"
 
 
 # The listener as a process runs it: the page with its policy, and nothing of it on kube-scheduler's listener.
