@@ -2,8 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -31,12 +31,25 @@ from leadsman.state.etcd_http import EtcdAccess as StoreAccess
 from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.api_objects import parse_path
 from leadsman.testbed.etcd import free_ports
-from tests.controller.followed import tools
+from tests.controller.followed import event_writer, in_background, tools
 from tests.testbed.scripted_api_server import FakeApiServer
 
 WITHIN_SECONDS = 60.0
 
 FREE = LabelLimits(max_marked_ratio=1.0, marks_per_second=1e9, hold_seconds=0.0, max_flips_per_hour=10**6)
+
+
+@pytest.fixture
+async def client(api: FakeApiServer) -> AsyncIterator[ApiClient]:
+    async with ApiClient(ApiAccess(api.url), deadline_seconds=5.0) as one:
+        yield one
+
+
+@pytest.fixture
+async def recorder(client: ApiClient) -> AsyncIterator[EventWriter]:
+    one = event_writer(client)
+    async with in_background(one.run()):
+        yield one
 
 
 def policy(name: str = "p", **strategies: Sequence[Mapping[str, Any]]) -> TasPolicy:
@@ -63,15 +76,13 @@ def known(
 class Acting:
     """A controller whose facts the test sets."""
 
-    def __init__(self, api: FakeApiServer, watched: Any, per_second: float = 1e6, limits: LabelLimits = FREE) -> None:
-        self.facts, self.leads, self.now = known((), {}), True, 1000.0
-        self.client = client = ApiClient(ApiAccess(api.url), deadline_seconds=5.0, may_write=lambda: self.leads)
-        self.nodes = NodeCache(watched)
-        self.watched = watched
-        self.recorder = EventWriter(client, TokenBucket(1e6, 1000), "controller-1")
-        self.writer = NodePatcher(client, self.nodes, TokenBucket(per_second, 50), clock=lambda: self.now)
-        given = tools(client, self.recorder, lambda: self.facts, lambda: self.leads)
-        self.keeper = LabelReconciler(given, self.nodes, self.writer, limits)
+    def __init__(self, client: ApiClient, recorder: EventWriter) -> None:
+        self.facts, self.now, self.recorder = known((), {}), 1000.0, recorder
+        options = ListOptions(NODES, metadata_only=True)
+        self.watched = Reflector(client, options, PartialObjectMetadata, rng=random.Random(1))
+        self.nodes = NodeCache(self.watched)
+        self.writer = NodePatcher(client, self.nodes, TokenBucket(1e6, 50), clock=lambda: self.now)
+        self.keeper = LabelReconciler(tools(client, recorder, lambda: self.facts), self.nodes, self.writer, FREE)
 
     async def step(self, policies: Iterable[TasPolicy], metrics: Mapping[str, Mapping[str, float]]) -> Any:
         self.now += 1
@@ -80,85 +91,40 @@ class Acting:
         return self.keeper.plan
 
 
-class Make:
-    """The words above, for tests."""
-
-    policy, rule, known = staticmethod(policy), staticmethod(rule), staticmethod(known)
-    free = FREE
-
-
-@pytest.fixture
-def make() -> Make:
-    return Make()
-
-
-@pytest.fixture
-async def client(api: FakeApiServer) -> AsyncIterator[ApiClient]:
-    async with ApiClient(ApiAccess(api.url), deadline_seconds=5.0) as one:
-        yield one
-
-
-@pytest.fixture
-async def recorder(client: ApiClient) -> AsyncIterator[EventWriter]:
-    one = EventWriter(client, TokenBucket(1e6, 1000), "controller-1")
-    task = asyncio.create_task(one.run())
-    yield one
-    task.cancel()
-
-
-Act = Callable[..., AbstractAsyncContextManager[Acting]]
-
-
-@pytest.fixture
-def acting(api: FakeApiServer, client: ApiClient) -> Act:
-    """acting(nodes, per_second=…, limits=…): runs until the block ends; the nodes are listed."""
-
-    @asynccontextmanager
-    async def run(nodes: Iterable[str] = (), **settings: Any) -> AsyncIterator[Acting]:
-        for name in nodes:
-            api.put(f"/api/v1/nodes/{name}", {"metadata": {"labels": {"kubernetes.io/hostname": name}}})
-        watched = Reflector(client, ListOptions(NODES, metadata_only=True), PartialObjectMetadata, rng=random.Random(1))
-        one = Acting(api, watched, **settings)
-        tasks = [asyncio.create_task(watched.run()), asyncio.create_task(one.recorder.run())]
-        try:
-            await asyncio.wait_for(watched.loaded.wait(), WITHIN_SECONDS)
+@asynccontextmanager
+async def acting(api: FakeApiServer, *nodes: str) -> AsyncIterator[Acting]:
+    """Runs until the block ends; the nodes are listed."""
+    for name in nodes:
+        api.put(f"/api/v1/nodes/{name}", {"metadata": {"labels": {"kubernetes.io/hostname": name}}})
+    async with ApiClient(ApiAccess(api.url), deadline_seconds=5.0) as client:
+        one = Acting(client, event_writer(client))
+        async with in_background(one.watched.run(), one.recorder.run()):
+            await asyncio.wait_for(one.watched.loaded.wait(), WITHIN_SECONDS)
             yield one
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await one.client.close()
-
-    return run
 
 
-Run = Callable[..., AbstractAsyncContextManager[int]]
+def labels(api: FakeApiServer, node: str) -> dict[str, str]:
+    """What the API server holds of ours."""
+    found = api.objects.get(parse_path(NODES.path("", node)))["metadata"].get("labels") or {}
+    return {key: value for key, value in found.items() if key != "kubernetes.io/hostname"}
 
 
-@pytest.fixture
-def running(api: FakeApiServer) -> Run:
-    """running(dry_run=…): a process in this loop, without an etcd; it listens, and has left when the block ends. Yields
-    its port."""
-
-    @asynccontextmanager
-    async def started(identity: str = "one", **more: Any) -> AsyncIterator[int]:
-        (port,) = free_ports(1)
-        telemetry = TelemetrySettings(("agents",), ApiAccess(api.url))
-        wanted = ControllerSettings(
-            StoreAccess(("http://127.0.0.1:1",)), telemetry, identity, listen=("127.0.0.1", port), **more
-        )
-        stop = asyncio.Event()
-        task = asyncio.create_task(run(wanted, stop))
-        try:
-            async with asyncio.timeout(WITHIN_SECONDS):
-                while not (task.done() or await _listens(port)):  # noqa: ASYNC110 -- a port has no event
-                    await asyncio.sleep(0.01)
-            yield port
-        finally:
-            stop.set()
-            await asyncio.wait_for(task, WITHIN_SECONDS)
-
-    return started
+@asynccontextmanager
+async def running(api: FakeApiServer, **more: Any) -> AsyncIterator[int]:
+    """A process in this loop, without an etcd; it listens, and has left when the block ends. Yields its port."""
+    (port,) = free_ports(1)
+    telemetry = TelemetrySettings(("agents",), ApiAccess(api.url))
+    store = StoreAccess(("http://127.0.0.1:1",))
+    stop, settings = asyncio.Event(), ControllerSettings(store, telemetry, "one", listen=("127.0.0.1", port), **more)
+    task = asyncio.create_task(run(settings, stop))
+    try:
+        async with asyncio.timeout(WITHIN_SECONDS):
+            while not (task.done() or await _listens(port)):  # noqa: ASYNC110 -- a port has no event
+                await asyncio.sleep(0.01)
+        yield port
+    finally:
+        stop.set()
+        await asyncio.wait_for(task, WITHIN_SECONDS)
 
 
 async def _listens(port: int) -> bool:
@@ -169,14 +135,3 @@ async def _listens(port: int) -> bool:
     writer.close()
     await writer.wait_closed()
     return True
-
-
-@pytest.fixture
-def labels(api: FakeApiServer) -> Callable[[str], dict[str, str]]:
-    """labels("n1"): what the API server holds of ours on a node."""
-
-    def of(name: str) -> dict[str, str]:
-        found = api.objects.get(parse_path(NODES.path("", name)))["metadata"].get("labels") or {}
-        return {key: value for key, value in found.items() if key != "kubernetes.io/hostname"}
-
-    return of

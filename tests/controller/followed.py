@@ -3,32 +3,54 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from controller.keeper import HealedCluster, NodeCache, Tools
 from controller.pods import WatchedPod
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs, DelayView, WorkloadIndex
 from leadsman.decision.policy import Policy
 from leadsman.kube.bounded_metadata import BoundedLabels
+from leadsman.kube.client import ApiClient
 from leadsman.kube.decoding import decode_json
+from leadsman.kube.events import EventWriter
 from leadsman.kube.objects import ObjectMeta, ObjectReference, PartialObjectMetadata
+from leadsman.runtime.token_bucket import TokenBucket
+from leadsman.sources.cluster.cluster_follower import ClusterFollower
+from leadsman.sources.delay.matrix import DelayMatrix
 from leadsman.state.snapshot import Snapshot
+from leadsman.testbed.api_objects import ObjectPath
+from tests.testbed.scripted_api_server import FakeApiServer
+from tests.waiting import until
 
-if TYPE_CHECKING:
-    from leadsman.kube.client import ApiClient
-    from leadsman.kube.events import EventWriter
-    from leadsman.sources.cluster.cluster_follower import ClusterFollower
-    from tests.conftest import Until
-    from tests.testbed.scripted_api_server import FakeApiServer
+PLACEHOLDERS = "/api/v1/namespaces/leadsman-placeholders/pods"
+
+EDGES = ("edge-1", "edge-2", "edge-3")
+
+
+def delays(*rtt_ms: Sequence[float], nodes: Sequence[str] = EDGES) -> DelayMatrix:
+    """Between each two nodes, a row of round trips for each of them."""
+    return DelayMatrix({node: at for at, node in enumerate(nodes)}, np.array(rtt_ms, float))
+
+
+def inputs_of(*views: DelayView) -> DecisionInputs:
+    """At 100 s, of what these measured, while no workload runs."""
+    return DecisionInputs(Snapshot(), Policy(), 100.0, workloads=WorkloadIndex({}, 100.0), delay_views=views)
+
+
+def event_writer(client: ApiClient) -> EventWriter:
+    """Without a limit that a test could meet; it writes while it is run."""
+    return EventWriter(client, TokenBucket(1e6, 1000), "controller-1")
 
 
 def tools(
-    client: "ApiClient | None",
+    client: ApiClient | None,
     events: "EventWriter | Told | None" = None,
-    inputs: Callable[[], DecisionInputs] = lambda: DecisionInputs(Snapshot(), Policy(), 0.0),
+    inputs: Callable[[], DecisionInputs] = inputs_of,
     leads: Callable[[], bool] = lambda: True,
     clock: Callable[[], float] = time.monotonic,
     wall_clock: Callable[[], float] = time.time,
@@ -81,7 +103,7 @@ def waiting_pod(
     return decode_json(json.dumps(body).encode(), WatchedPod)
 
 
-def put_nodes(api: "FakeApiServer", **memory: str) -> None:
+def put_nodes(api: FakeApiServer, **memory: str) -> None:
     """memory: node, with _ for -, → its memory; its name is its UID."""
     for name, amount in ((name.replace("_", "-"), amount) for name, amount in memory.items()):
         allocatable = {"cpu": "4", "memory": amount, "pods": "20"}
@@ -108,13 +130,29 @@ class KnownHolds(HealedCluster):
         return self.known
 
 
+def bind_placeholders(api: FakeApiServer) -> None:
+    """As kube-scheduler does, each to the node that its affinity names."""
+    for pod in api.objects.all(ObjectPath("/api/v1/pods", namespace="leadsman-placeholders")):
+        term = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        [node] = term["nodeSelectorTerms"][0]["matchFields"][0]["values"]
+        api.put(f"{PLACEHOLDERS}/{pod['metadata']['name']}", {**pod, "spec": {"nodeName": node, **pod["spec"]}})
+
+
 @asynccontextmanager
-async def followed(follower: "ClusterFollower", until: "Until") -> AsyncIterator[None]:
-    """Follows from entry, which waits for the first cluster, to exit."""
-    task = asyncio.create_task(follower.run())
+async def in_background(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """From entry to exit."""
+    tasks = [asyncio.create_task(each) for each in work]
     try:
-        await until(lambda: follower.current is not None)
         yield
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@asynccontextmanager
+async def followed(follower: ClusterFollower) -> AsyncIterator[None]:
+    """Follows from entry, which waits for the first cluster, to exit."""
+    async with in_background(follower.run()):
+        await until(lambda: follower.current is not None)
+        yield

@@ -4,65 +4,53 @@ import asyncio
 import itertools
 import logging
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from controller.keeper import STALL_TIMEOUT_SECONDS, Actions, Keeper, KeeperLoops, steady_unix_clock
 from controller.settings import DEFAULT_PATCHES_PER_SECOND
-from leadsman.decision.telemetry.taspolicy import TasPolicy
 from leadsman.kube.errors import ApiError, Conflict, InvalidRequest, NotFound, NotLeader, Unavailable
 from leadsman.testbed.api_objects import MAX_ANNOTATIONS_BYTES
-from tests.conftest import Until
-from tests.controller.conftest import Act, Make
+from tests.controller.conftest import acting, labels, policy, rule
 from tests.controller.followed import tools
 from tests.testbed.scripted_api_server import FakeApiServer
+from tests.waiting import until
 
 HOT = {"heat": {"n1": 90, "n2": 10}}
 COOL = {"heat": {"n1": 10, "n2": 10}}
+MARK = policy("hot", deschedule=[rule("heat", "GreaterThan", 80)])
 
 
-@pytest.fixture
-def mark(make: Make) -> TasPolicy:
-    return make.policy("hot", deschedule=[make.rule("heat", "GreaterThan", 80)])
-
-
-async def test_labels_of_others_stay(
-    acting: Act, mark: TasPolicy, api: FakeApiServer, labels: Callable[[str], dict[str, str]]
-) -> None:
-    async with acting(["n1", "n2"]) as controller:
-        await controller.step([mark], HOT)
-        await controller.step([mark], COOL)
-        assert "kubernetes.io/hostname" in api.put("/api/v1/nodes/n3", {})["metadata"] or labels("n1") == {}
+async def test_labels_of_others_stay(api: FakeApiServer) -> None:
+    async with acting(api, "n1", "n2") as controller:
+        await controller.step([MARK], HOT)
+        await controller.step([MARK], COOL)
+        assert labels(api, "n1") == {}
     patches = [asked.body["metadata"]["labels"] for asked in api.requests if asked.verb == "patch"]
     assert patches == [{"hot": "violating"}, {"hot": None}]
 
 
-async def test_a_node_that_changed_in_mid_plan_is_planned_again_from_what_stands_there(
-    acting: Act, mark: TasPolicy, api: FakeApiServer, labels: Callable[[str], dict[str, str]], until: Until
-) -> None:
+async def test_a_node_that_changed_in_mid_plan_is_planned_again_from_what_stands_there(api: FakeApiServer) -> None:
     """409: nothing that another wrote is lost."""
-    async with acting(["n1", "n2"]) as controller:
+    async with acting(api, "n1", "n2") as controller:
         api.put("/api/v1/nodes/n1", {"metadata": {"labels": {"other": "x"}}})
-        await controller.step([mark], HOT)
+        await controller.step([MARK], HOT)
         assert controller.writer.results == Counter(conflict=1)
         await until(lambda: "other" in controller.nodes.current["n1"].metadata.labels)
-        await controller.step([mark], HOT)
-        assert labels("n1") == {"other": "x", "hot": "violating"}
+        await controller.step([MARK], HOT)
+        assert labels(api, "n1") == {"other": "x", "hot": "violating"}
 
 
-async def test_where_one_policys_label_is_refused_another_s_is_set_in_the_same_round(
-    acting: Act, make: Make, api: FakeApiServer, labels: Callable[[str], dict[str, str]], until: Until
-) -> None:
+async def test_where_one_policys_label_is_refused_another_s_is_set_in_the_same_round(api: FakeApiServer) -> None:
     """The API server takes 256 KiB of annotations: of two records only one fits beside what others left there."""
-    first = make.policy("first", labeling=[make.rule("heat", "GreaterThan", 80, "a=b")])
-    second = make.policy("second", labeling=[make.rule("heat", "GreaterThan", 80, "a=b")])
-    async with acting(["n1"]) as controller:
+    first = policy("first", labeling=[rule("heat", "GreaterThan", 80, "a=b")])
+    second = policy("second", labeling=[rule("heat", "GreaterThan", 80, "a=b")])
+    async with acting(api, "n1") as controller:
         api.put("/api/v1/nodes/n1", {"metadata": {"annotations": {"others": "x" * (MAX_ANNOTATIONS_BYTES - 200)}}})
         await until(lambda: controller.watched.cut_count)
         await controller.step([first, second], HOT)
-        assert labels("n1") == {"telemetry.aware.scheduling.first/a": "b"}
+        assert labels(api, "n1") == {"telemetry.aware.scheduling.first/a": "b"}
         assert controller.writer.results == {"refused": 2, "done": 1}
         patches = api.verbs().count("patch")
         plan = await controller.step([first, second], HOT)
@@ -71,52 +59,46 @@ async def test_where_one_policys_label_is_refused_another_s_is_set_in_the_same_r
         await until(lambda: controller.recorder.written == 1)
 
 
-async def test_a_refused_change_is_tried_again_when_it_is_due_and_ever_more_rarely(
-    acting: Act, mark: TasPolicy, api: FakeApiServer, labels: Callable[[str], dict[str, str]]
-) -> None:
-    async with acting(["n1", "n2"]) as controller:
+async def test_a_refused_change_is_tried_again_when_it_is_due_and_ever_more_rarely(api: FakeApiServer) -> None:
+    async with acting(api, "n1", "n2") as controller:
         api.fail("patch", 422, times=3)
         tries = []
         for second in range(60):
             before = api.verbs().count("patch")
-            await controller.step([mark], HOT)
+            await controller.step([MARK], HOT)
             if api.verbs().count("patch") > before:
                 tries.append(second)
         assert [later - earlier for earlier, later in itertools.pairwise(tries)] == [5, 10, 20]
-        assert labels("n1") == {"hot": "violating"}
+        assert labels(api, "n1") == {"hot": "violating"}
 
 
-async def test_a_node_with_too_many_labels_is_left_alone_and_named(
-    acting: Act, mark: TasPolicy, api: FakeApiServer, labels: Callable[[str], dict[str, str]], until: Until
-) -> None:
-    async with acting(["n1", "n2"]) as controller:
+async def test_a_node_with_too_many_labels_is_left_alone_and_named(api: FakeApiServer) -> None:
+    async with acting(api, "n1", "n2") as controller:
         api.put("/api/v1/nodes/n1", {"metadata": {"labels": {f"l{number}": "x" * 60 for number in range(1_000)}}})
         await until(lambda: any(each.metadata.labels.cut for each in controller.nodes.current.values()))
-        plan = await controller.step([mark], HOT)
-        assert "hot" not in labels("n1")
+        plan = await controller.step([MARK], HOT)
+        assert "hot" not in labels(api, "n1")
         assert plan.stopped[0].startswith("node n1 is left alone: it has more than 16,384 bytes of labels")
 
 
-async def test_a_thousand_nodes_get_ten_labels_by_one_patch_each_in_one_turn(
-    acting: Act, make: Make, api: FakeApiServer, labels: Callable[[str], dict[str, str]]
-) -> None:
+async def test_a_thousand_nodes_get_ten_labels_by_one_patch_each_in_one_turn(api: FakeApiServer) -> None:
     """Written, changed and cleaned. At the default rate of patches that is within ten seconds."""
     nodes = [f"n{number:04}" for number in range(1000)]
-    rules = [make.rule(f"m{number}", "GreaterThan", 0, f"k{number}=low") for number in range(10)]
-    more = [make.rule(f"m{number}", "GreaterThan", 0, f"k{number}=high") for number in range(10)]
+    rules = [rule(f"m{number}", "GreaterThan", 0, f"k{number}=low") for number in range(10)]
+    more = [rule(f"m{number}", "GreaterThan", 0, f"k{number}=high") for number in range(10)]
     metrics = {f"m{number}": dict.fromkeys(nodes, 5) for number in range(10)}
     assert len(nodes) <= 10 * DEFAULT_PATCHES_PER_SECOND
-    async with acting(nodes) as controller:
+    async with acting(api, *nodes) as controller:
         for policies, value in (
-            ([make.policy(labeling=rules)], "low"),
-            ([make.policy(labeling=more)], "high"),
+            ([policy(labeling=rules)], "low"),
+            ([policy(labeling=more)], "high"),
             ([], None),
         ):
             before = api.verbs().count("patch")
             await controller.step(policies, metrics)
             assert api.verbs().count("patch") - before == 1000
             wanted = {f"telemetry.aware.scheduling.p/k{number}": value for number in range(10)} if value else {}
-            wrong = {node: labels(node) for node in nodes if labels(node) != wanted}
+            wrong = {node: labels(api, node) for node in nodes if labels(api, node) != wanted}
             assert not wrong, controller.writer.results
 
 
@@ -173,7 +155,7 @@ async def test_it_acts_no_more_often_than_it_says_unless_it_is_hurried() -> None
     assert keeper.calls == ["keep"] * 3
 
 
-async def test_a_keeper_whose_turn_does_not_end_is_stalled(until: Until) -> None:
+async def test_a_keeper_whose_turn_does_not_end_is_stalled() -> None:
     now, keeper = 0.0, Recorded()
     keeper.may_end.clear()
     loops = KeeperLoops([keeper], lambda: now)

@@ -1,7 +1,6 @@
 """With the component's own rights on a real kube-apiserver, where KUBEBUILDER_ASSETS names one, with the gate of
 DeviceTaintRules on and off. What Prometheus says is the test's; the devices are ResourceSlices of no driver."""
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -22,13 +21,14 @@ from leadsman.kube.objects import PartialObjectMetadata
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import DEVICE_TAINT_RULES, NODES
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
-from tests.conftest import Until
-from tests.controller.followed import tools
-from tests.controller.real_cluster import cancelled, controller_of, granted_rights, real_cluster, used_rights
+from tests.controller.followed import in_background, tools
+from tests.controller.real_cluster import controller_of, granted_rights, real_cluster, used_rights
 from tests.testbed.kube_apiserver import KubeApiServer
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
+GRANTED = ("controller/rbac", "device-health/rbac")
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 DRIVER, CARDS = "gpu.example.com", 4
 POLICY = DeviceHealthPolicy(hold_seconds=10.0, heal_seconds=60.0)
@@ -38,8 +38,7 @@ VERSION = DEVICE_TAINT_RULES.api_version
 @contextmanager
 def api_server(binaries: Path, folder: Path, flags: Sequence[str]) -> Iterator[KubeApiServer]:
     """With node n1, its cards of a driver, and the roles of the components controller and device-health."""
-    granted, audit_log = ("controller/rbac", "device-health/rbac"), folder / "audit.log"
-    with real_cluster(binaries, folder, *granted, nodes=["n1"], audit_log=audit_log, flags=flags) as api:
+    with real_cluster(binaries, folder, *GRANTED, nodes=["n1"], flags=flags) as api:
         minor = int(api.call("GET", "/version")["minor"].rstrip("+"))
         if minor < 36:
             pytest.skip(f"the API server is of Kubernetes 1.{minor}; {VERSION} needs 1.36")
@@ -71,7 +70,7 @@ class Health:
 
 
 @asynccontextmanager
-async def keeping(api: KubeApiServer, until: Until, dry_run: bool = False) -> AsyncIterator[Health]:
+async def keeping(api: KubeApiServer, dry_run: bool = False) -> AsyncIterator[Health]:
     async with controller_of(api) as (client, recorder):
         policy = [POLICY]
         nodes = Reflector(client, ListOptions(NODES, metadata_only=True), PartialObjectMetadata)
@@ -79,13 +78,9 @@ async def keeping(api: KubeApiServer, until: Until, dry_run: bool = False) -> As
         given = tools(client, None if dry_run else recorder, clock=lambda: health.now)
         keeper = DeviceHealthKeeper(given, telemetry, NodeCache(nodes), lambda: policy[0])
         health = Health(keeper, recorder, policy)
-        work = (keeper.rules.reflector.run(), keeper.slices.run(), nodes.run(), recorder.run())
-        tasks = [asyncio.create_task(each) for each in work]
-        try:
+        async with in_background(keeper.rules.reflector.run(), keeper.slices.run(), nodes.run(), recorder.run()):
             await until(lambda: keeper.rules.is_ready and keeper.slices.loaded.is_set() and nodes.loaded.is_set())
             yield health
-        finally:
-            await cancelled(*tasks)
 
 
 def rules(api: KubeApiServer) -> list[dict[str, Any]]:
@@ -99,18 +94,18 @@ def effects(health: Health) -> list[str]:
 
 
 async def test_a_faulty_device_alone_is_tainted_first_without_effect_then_with_the_policy_s_and_freed_when_healed(
-    kubernetes_binaries: Path, tmp_path: Path, until: Until
+    kubernetes_binaries: Path, tmp_path: Path
 ) -> None:
     gates = (
         "--feature-gates=DRADeviceTaints=true,DRADeviceTaintRules=true",
         "--runtime-config=resource.k8s.io/v1beta2=true",
     )
     with api_server(kubernetes_binaries, tmp_path, gates) as api:
-        async with keeping(api, until, dry_run=True) as health:
+        async with keeping(api, dry_run=True) as health:
             await health.measure("GPU-2", seconds=12)
             assert health.keeper.page()["actions"]
             assert rules(api) == []
-        async with keeping(api, until) as health:
+        async with keeping(api) as health:
             await health.measure("GPU-2", seconds=9)
             assert rules(api) == [], "not for long enough"
             await health.measure("GPU-2", seconds=2)
@@ -120,7 +115,7 @@ async def test_a_faulty_device_alone_is_tainted_first_without_effect_then_with_t
             await until(lambda: effects(health) == ["None"])
             await health.measure("GPU-2", seconds=12)
             assert [each["taint"]["effect"] for each in rules(api)] == ["NoSchedule"]
-        async with keeping(api, until) as successor:
+        async with keeping(api) as successor:
             await until(lambda: effects(successor) == ["NoSchedule"])
             successor.policy[0] = structs.replace(POLICY, effect=DeviceTaintEffect.NO_EXECUTE)
             await successor.measure("GPU-2")
@@ -133,15 +128,15 @@ async def test_a_faulty_device_alone_is_tainted_first_without_effect_then_with_t
             await until(lambda: successor.recorder.written == 2)
             assert successor.recorder.dropped == 0
         assert UNHEALTHY_DEVICES_KEY not in api.call("GET", "/api/v1/nodes/n1")["metadata"].get("labels", {})
-    assert used_rights(tmp_path / "audit.log") <= granted_rights("controller/rbac", "device-health/rbac")
+    assert used_rights(tmp_path) <= granted_rights(*GRANTED)
 
 
 async def test_without_the_gate_the_node_is_labelled_and_the_label_is_taken_off_again(
-    kubernetes_binaries: Path, tmp_path: Path, until: Until, caplog: pytest.LogCaptureFixture
+    kubernetes_binaries: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     gates = ("--feature-gates=DRADeviceTaintRules=false",)
     with api_server(kubernetes_binaries, tmp_path, gates) as api:
-        async with keeping(api, until) as health:
+        async with keeping(api) as health:
             assert health.keeper.rules.rules is None
             assert "cannot watch devicetaintrules" in caplog.text
             await health.measure("GPU-1", "GPU-3", seconds=25)
@@ -151,4 +146,4 @@ async def test_without_the_gate_the_node_is_labelled_and_the_label_is_taken_off_
             assert "at most 1 may be" in health.keeper.page()["withheld"]["GPU-3"]
             await health.measure(seconds=62)
             assert UNHEALTHY_DEVICES_KEY not in api.call("GET", "/api/v1/nodes/n1")["metadata"].get("labels", {})
-    assert used_rights(tmp_path / "audit.log") <= granted_rights("controller/rbac", "device-health/rbac")
+    assert used_rights(tmp_path) <= granted_rights(*GRANTED)

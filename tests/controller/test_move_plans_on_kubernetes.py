@@ -20,35 +20,23 @@ import pytest
 from controller.run import SelfHealing
 from controller.settings import SelfHealingSettings
 from leadsman.cli.main import main
-from leadsman.decision.inputs import DecisionInputs, WorkloadIndex
-from leadsman.decision.policy import Policy
 from leadsman.kube import kubeconfig
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import TooManyRequests
-from leadsman.kube.events import EventWriter
 from leadsman.planning.failover.node_verdict import NodeHealth
 from leadsman.planning.moves.plan_run import MovePlanLimits
 from leadsman.planning.replacement_plan import ReplacementSettings
 from leadsman.published.documents import encode
-from leadsman.published.moves import MovePlan, Outcome, PlannedMove, PlanOrigin, PlanProgress, RunState
-from leadsman.runtime.token_bucket import TokenBucket
-from leadsman.state.snapshot import Snapshot
+from leadsman.published.moves import MovePlan, Outcome, PlannedMove, PlanOrigin, RunState
 from leadsman.testbed.etcd import Etcd, free_ports
-from tests.controller.followed import tools
-from tests.controller.real_cluster import (
-    ACCOUNT,
-    SHOP,
-    THREE_NODES,
-    add_node,
-    cancelled,
-    owned_pod,
-    real_cluster,
-)
+from tests.controller.followed import EDGES, PLACEHOLDERS, event_writer, in_background, tools
+from tests.controller.real_cluster import AMOUNTS, SHOP, owned_pod, real_cluster
 from tests.controller.test_self_healing import verdict
 from tests.leadsman_process import LeadsmanProcess
 from tests.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
 from tests.testbed.kube_component import KubeControllerManager
 from tests.testbed.kube_scheduler import KubeScheduler
+from tests.testbed.paper_cluster import CONTROLLER, EXTENDER, add_node
 from tests.waiting import blocked_until
 
 pytestmark = pytest.mark.slow
@@ -60,35 +48,16 @@ REPLICAS = 2
 BUDGETS = "/apis/policy/v1/namespaces/shop/poddisruptionbudgets"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/shop/deployments"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
-EXTENDER = "system:serviceaccount:leadsman:leadsman-extender"
 OPERATOR = "operator"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-CONFIG_MAPS = {"apiGroups": [""], "resources": ["configmaps"]}
-OPERATOR_RULES = [
-    {**CONFIG_MAPS, "verbs": ["create"]},
-    {
-        "apiGroups": [""],
-        "resources": ["configmaps"],
-        "resourceNames": ["leadsman-move-plan"],
-        "verbs": ["get", "update"],
-    },
-    {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["leadsman-replacement"], "verbs": ["get"]},
-]
-"""As docs/moving-pods.md says, with `get` on pods and `list` on resourcequotas everywhere."""
 
 
 @pytest.fixture
 def cluster(kubernetes_binaries: Path, tmp_path: Path) -> Iterator[KubeApiServer]:
     """With its owners and budgets, a scheduler that asks an extender, and one node."""
-    granted = (
-        "self-healing/cluster-model",
-        "self-healing/backups",
-        "self-healing/extender",
-        "move-plans/rbac",
-        "self-healing/priority",
-    )
+    healing = (f"self-healing/{file}" for file in ("cluster-model", "backups", "extender", "priority"))
     users = (EXTENDER, OPERATOR)
-    with real_cluster(kubernetes_binaries, tmp_path, *granted, nodes=THREE_NODES[:1], users=users) as one:
+    with real_cluster(kubernetes_binaries, tmp_path, "move-plans/rbac", *healing, nodes=EDGES[:1], users=users) as one:
         grant_operator(one)
         try:
             with (
@@ -101,21 +70,23 @@ def cluster(kubernetes_binaries: Path, tmp_path: Path) -> Iterator[KubeApiServer
 
 
 def grant_operator(cluster: KubeApiServer) -> None:
-    """The rights that handing a plan over takes, and no other."""
-    subjects = [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": OPERATOR}]
-    read_everywhere = [
-        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]},
-        {"apiGroups": [""], "resources": ["resourcequotas"], "verbs": ["list"]},
+    """The rights that handing a plan over takes, by docs/moving-pods.md, and no other."""
+
+    def rule(resource: str, *verbs: str, **more: list[str]) -> dict[str, Any]:
+        return {"apiGroups": [""], "resources": [resource], "verbs": verbs, **more}
+
+    in_leadsman = [
+        rule("configmaps", "create"),
+        rule("configmaps", "get", "update", resourceNames=["leadsman-move-plan"]),
+        rule("configmaps", "get", resourceNames=["leadsman-replacement"]),
     ]
-    for kind, path, rules in (
-        ("Role", f"{RBAC}/namespaces/leadsman/", OPERATOR_RULES),
-        ("ClusterRole", f"{RBAC}/", read_everywhere),
-    ):
-        plural = f"{kind.lower()}s"
-        cluster.call("POST", f"{path}{plural}", {"metadata": {"name": OPERATOR}, "rules": rules})
+    everywhere = [rule("pods", "get"), rule("resourcequotas", "list")]
+    subjects = [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": OPERATOR}]
+    for kind, path, rules in (("Role", f"{RBAC}/namespaces/leadsman", in_leadsman), ("ClusterRole", RBAC, everywhere)):
+        cluster.call("POST", f"{path}/{kind.lower()}s", {"metadata": {"name": OPERATOR}, "rules": rules})
         role = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": OPERATOR}
         body = {"metadata": {"name": OPERATOR}, "roleRef": role, "subjects": subjects}
-        cluster.call("POST", f"{path}{kind.lower()}bindings", body)
+        cluster.call("POST", f"{path}/{kind.lower()}bindings", body)
 
 
 @contextmanager
@@ -129,15 +100,10 @@ def scheduling(binaries: Path, cluster: KubeApiServer, folder: Path) -> Iterator
         urls = (f"http://127.0.0.1:{port}", f"http://127.0.0.1:{ops}")
         extender = LeadsmanProcess(["extender", *flags, *listen, *access], *urls, folder / "extender.log")
         try:
-            deadline = time.monotonic() + WITHIN_SECONDS
-            while extender.get("/readyz")[0] != 200:
-                assert time.monotonic() < deadline, extender.log
-                time.sleep(0.1)
+            blocked_until(lambda: extender.get("/readyz")[0] == 200, "the extender is ready")
             asked = {"urlPrefix": extender.url, "filterVerb": "filter", "nodeCacheCapable": True, "weight": 1}
             with KubeScheduler(binaries, folder / "scheduler", cluster, extenders=[asked]):
                 yield
-        except KubeApiServerMissing as missing:
-            pytest.skip(str(missing))
         finally:
             extender.child.kill()
             extender.child.wait()
@@ -147,19 +113,12 @@ class Dies(BaseException):
     """The process ends here."""
 
 
-def new_process(client: ApiClient, hold_room_seconds: float = 30.0) -> SelfHealing:
+def new_process(client: ApiClient) -> SelfHealing:
     """A controller that knows nothing yet."""
-    replacement = ReplacementSettings(mends=False, hold_room_seconds=hold_room_seconds)
+    replacement = ReplacementSettings(mends=False, hold_room_seconds=HOLD_ROOM_SECONDS)
     settings = SelfHealingSettings(enabled=True, replacement=replacement, move_plans=MovePlanLimits(per_minute=100))
-    inputs = DecisionInputs(Snapshot(), Policy(), 100.0, workloads=WorkloadIndex({}, 100.0))
-    recorder = EventWriter(client, TokenBucket(100, 100), "test")
-    verdicts = {node: verdict(node, NodeHealth.HEALTHY) for node in THREE_NODES}
-    return SelfHealing(tools(client, recorder, lambda: inputs), settings, lambda: verdicts)
-
-
-def progress_of(healing: SelfHealing) -> PlanProgress | None:
-    plan = healing.replacement and healing.replacement.plan
-    return plan.memory.state.progress if plan else None
+    verdicts = {node: verdict(node, NodeHealth.HEALTHY) for node in EDGES}
+    return SelfHealing(tools(client, event_writer(client)), settings, lambda: verdicts)
 
 
 class Kubelets:
@@ -217,7 +176,7 @@ class MortalClient(ApiClient):
     """
 
     def __init__(self, cluster: KubeApiServer) -> None:
-        super().__init__(kubeconfig.read_kubeconfig(cluster.kubeconfig(ACCOUNT)))
+        super().__init__(kubeconfig.read_kubeconfig(cluster.kubeconfig(CONTROLLER)))
         self.cluster, self.deaths, self.refused = cluster, 0, 0
         self.evicted: Counter[str] = Counter()
         self._spared = self._is_tight = False
@@ -277,54 +236,39 @@ def settled(cluster: KubeApiServer) -> bool:
     return allowed == [1, 1] and all(len(pods_by_workload(cluster)[name]) == REPLICAS for name in ("web", "db"))
 
 
-def planned(pod: dict[str, Any], node: str, uid: str) -> PlannedMove:
-    meta = pod["metadata"]
-    return PlannedMove(
-        pod_uid=meta["uid"],
-        namespace="shop",
-        name=meta["name"],
-        from_node=THREE_NODES[0],
-        to_node=node,
-        to_node_uid=uid,
-        reason="maintenance",
-    )
-
-
 async def carry_out(client: MortalClient, plan: str) -> Any:
     """The progress of the plan once it has ended, under as many controllers as it takes."""
     while True:
-        healing = new_process(client, HOLD_ROOM_SECONDS)
-        following = asyncio.create_task(healing.cluster.run())
-        try:
-            while True:
-                for keeper in healing.keepers:
-                    await keeper.turn()
-                progress = progress_of(healing)
-                if progress and progress.plan == plan and progress.state not in (RunState.RUNNING, RunState.PAUSED):
-                    return progress
-                await asyncio.sleep(0.05)
-        except Dies:
-            pass
-        finally:
-            await cancelled(following)
+        healing = new_process(client)
+        with suppress(Dies):
+            async with in_background(healing.cluster.run()):
+                while True:
+                    for keeper in healing.keepers:
+                        await keeper.turn()
+                    made = healing.replacement and healing.replacement.plan
+                    progress = made.memory.state.progress if made else None
+                    if progress and progress.plan == plan and progress.state not in (RunState.RUNNING, RunState.PAUSED):
+                        return progress
+                    await asyncio.sleep(0.05)
 
 
 async def test_four_moves_of_two_deployments_survive_a_kill_before_each_write_and_refused_evictions(
     cluster: KubeApiServer, tmp_path: Path
 ) -> None:
     kubelets = Kubelets(cluster)
-    running = asyncio.create_task(kubelets.run())
-    try:
+    async with in_background(kubelets.run()):
         for name in ("web", "db"):
             await asyncio.to_thread(deploy, cluster, name)
         await asyncio.to_thread(blocked_until, lambda: settled(cluster), "all pods run", WITHIN_SECONDS)
-        uids = {node: await asyncio.to_thread(add_node, cluster, node) for node in THREE_NODES[1:]}
-        pods = pods_by_workload(cluster)
-        ordered = []
-        for at, pair in enumerate(zip(pods["web"], pods["db"], strict=True)):
-            node = THREE_NODES[1 + at % 2]
-            ordered += [planned(pod, node, uids[node]) for pod in pair]
-        plan = MovePlan(origin=PlanOrigin.DRAIN, taken_at=time.time(), moves=tuple(ordered))
+        for node in EDGES[1:]:
+            await asyncio.to_thread(add_node, cluster, node, AMOUNTS)
+        pods, moves = pods_by_workload(cluster), []
+        for pair, node in zip(zip(pods["web"], pods["db"], strict=True), EDGES[1:], strict=True):
+            meta = cluster.call("GET", f"/api/v1/nodes/{node}")["metadata"]
+            where = {"namespace": "shop", "from_node": EDGES[0], "to_node": node, "to_node_uid": meta["uid"]}
+            names = [(pod["metadata"]["uid"], pod["metadata"]["name"]) for pod in pair]
+            moves += [PlannedMove(pod_uid=uid, name=name, reason="maintenance", **where) for uid, name in names]
+        plan = MovePlan(origin=PlanOrigin.DRAIN, taken_at=time.time(), moves=tuple(moves))
         (tmp_path / "plan.json").write_bytes(encode(plan))
         access = ["--kubeconfig", str(cluster.kubeconfig(OPERATOR))]
         assert await asyncio.to_thread(main, ["plan", "apply", str(tmp_path / "plan.json"), "--confirm", *access]) == 0
@@ -332,15 +276,13 @@ async def test_four_moves_of_two_deployments_survive_a_kill_before_each_write_an
             progress = await carry_out(client, plan.id)
         assert await asyncio.to_thread(main, ["plan", "status", *access]) == 0
         await asyncio.to_thread(blocked_until, lambda: settled(cluster), "all pods run", WITHIN_SECONDS)
-    finally:
-        await cancelled(running)
     assert (progress.state, [each.outcome for each in progress.moves]) == (RunState.DONE, [Outcome.MOVED] * 4)
-    assert [each.landed_on for each in progress.moves] == [move.to_node for move in ordered]
-    assert client.deaths > 4 * len(ordered), "it was killed at each step of each move"
+    assert [each.landed_on for each in progress.moves] == [move.to_node for move in moves]
+    assert client.deaths > 4 * len(moves), "it was killed at each step of each move"
     assert client.refused >= 1, "the API server said 429"
     assert sorted(client.evicted.values()) == [1] * 4
     assert min(kubelets.fewest_ready.values()) >= REPLICAS - 1, "no more pods were away than budgets allow"
     after = [pod["spec"]["nodeName"] for each in pods_by_workload(cluster).values() for pod in each]
-    assert Counter(after) == Counter(move.to_node for move in ordered)
-    holding = cluster.call("GET", "/api/v1/namespaces/leadsman-placeholders/pods")["items"]
+    assert Counter(after) == Counter(move.to_node for move in moves)
+    holding = cluster.call("GET", PLACEHOLDERS)["items"]
     assert all("deletionTimestamp" in each["metadata"] for each in holding), "no room is held any more"

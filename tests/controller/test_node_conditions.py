@@ -1,23 +1,20 @@
 """Verdicts become conditions and Events, once for each change, whichever replica leads."""
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from controller.node_health import NodeConditions, NodeLeases
-from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
 from leadsman.planning.failover import verdicts
 from leadsman.planning.failover.node_verdict import LeaseView, NodeVerdict, Signal, Signals, Timeline, Truth
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.testbed.api_objects import ObjectPath, parse_path
-from tests.conftest import Until
-from tests.controller.followed import tools
+from tests.controller.followed import in_background, tools
 from tests.testbed.scripted_api_server import FakeApiServer
+from tests.waiting import until
 
 NODE = "/api/v1/nodes/n1"
 SIGN = {"T": Truth.TRUE, "F": Truth.FALSE, "?": Truth.UNKNOWN}
@@ -35,12 +32,9 @@ def verdict(signs: str) -> dict[str, NodeVerdict]:
 class Publisher:
     """A leader that publishes."""
 
-    def __init__(self, api: FakeApiServer) -> None:
-        self.leads, self._api = True, api
-        self.client = client = ApiClient(ApiAccess(api.url), deadline_seconds=5.0, may_write=lambda: self.leads)
-        self.recorder = EventWriter(client, TokenBucket(1e6, 1000), "controller-1")
-        self.verdicts: dict[str, NodeVerdict] = {}
-        given, rate = tools(client, self.recorder), TokenBucket(1e6, 1000)
+    def __init__(self, api: FakeApiServer, client: ApiClient, recorder: EventWriter) -> None:
+        self._api, self.verdicts = api, dict[str, NodeVerdict]()
+        given, rate = tools(client, recorder), TokenBucket(1e6, 1000)
         self.conditions = NodeConditions(given, lambda: self.verdicts, lambda node: f"uid-of-{node}", rate)
 
     async def publish(self, signs: str) -> None:
@@ -64,18 +58,12 @@ class Publisher:
 
 
 @pytest.fixture
-async def publisher(api: FakeApiServer) -> AsyncIterator[Publisher]:
+def publisher(api: FakeApiServer, client: ApiClient, recorder: EventWriter) -> Publisher:
     api.put(NODE, {"status": {"conditions": []}})
-    one = Publisher(api)
-    async with one.client:
-        task = asyncio.create_task(one.recorder.run())
-        yield one
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+    return Publisher(api, client, recorder)
 
 
-async def test_each_change_is_one_patch_and_one_event(publisher: Publisher, until: Until) -> None:
+async def test_each_change_is_one_patch_and_one_event(publisher: Publisher) -> None:
     for signs in (SUSPECT, SUSPECT, DEAD, DEAD, REACHABLE, REACHABLE):
         await publisher.publish(signs)
     assert publisher.patches == 3
@@ -84,13 +72,14 @@ async def test_each_change_is_one_patch_and_one_event(publisher: Publisher, unti
     assert publisher.condition["status"] == "False"
 
 
-async def test_the_next_leader_goes_on_from_the_condition(publisher: Publisher, api: FakeApiServer) -> None:
+async def test_the_next_leader_goes_on_from_the_condition(
+    publisher: Publisher, api: FakeApiServer, client: ApiClient, recorder: EventWriter
+) -> None:
     await publisher.publish(DEAD)
-    successor = Publisher(api)
-    async with successor.client:
-        await successor.publish(DEAD)
-        assert successor.patches == 1, "of the first leader"
-        await successor.publish(REACHABLE)
+    successor = Publisher(api, client, recorder)
+    await successor.publish(DEAD)
+    assert successor.patches == 1, "of the first leader"
+    await successor.publish(REACHABLE)
     assert successor.condition["status"] == "False"
 
 
@@ -118,16 +107,13 @@ class Followed:
 async def followed(api: FakeApiServer, client: ApiClient) -> AsyncIterator[Followed]:
     one = Followed(api, client)
     one.renew("n1")
-    task = asyncio.create_task(one.leases.reflector.run())
-    await asyncio.wait_for(one.leases.reflector.loaded.wait(), 60)
-    yield one
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
+    async with in_background(one.leases.reflector.run()):
+        await until(one.leases.reflector.loaded.is_set)
+        yield one
 
 
 async def test_a_renewal_is_stamped_by_our_own_clock_and_another_change_is_not(
-    followed: Followed, api: FakeApiServer, until: Until
+    followed: Followed, api: FakeApiServer
 ) -> None:
     followed.now = 110.0
     followed.renew("n1", "t1")
@@ -139,9 +125,7 @@ async def test_a_renewal_is_stamped_by_our_own_clock_and_another_change_is_not(
     assert followed.view == LeaseView(40.0, 110.0)
 
 
-async def test_a_direct_read_of_a_newer_version_confirms_nothing(
-    followed: Followed, api: FakeApiServer, until: Until
-) -> None:
+async def test_a_direct_read_of_a_newer_version_confirms_nothing(followed: Followed, api: FakeApiServer) -> None:
     await until(lambda: api.watches == 1)
     api.objects.put(parse_path(f"{PATH}/n1"), {"spec": {"renewTime": "t1"}})  # The watch hears of it after the read.
     await followed.leases.confirm(["n1"])

@@ -15,12 +15,11 @@ from leadsman.kube.access import ApiAccess
 from leadsman.planning.moves.search import Search
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
 from leadsman.state.etcd_http import EtcdAccess
-from tests.conftest import Until
+from tests.controller.followed import in_background
 from tests.installed_package import install_picky
+from tests.waiting import until
 
 GIB = 2**30
-
-
 NOBODY = "http://127.0.0.1:1"
 
 
@@ -44,21 +43,17 @@ async def new_place(parts: ControllerParts) -> str:
 
 
 async def test_no_planner_is_offered_a_node_that_a_plugin_refuses(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, until: Until
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text("{}")
     assert await new_place(parts_of(policy)) == "b"
     policy.write_text(install_picky(tmp_path, monkeypatch))
     parts = parts_of(policy)
-    task = asyncio.create_task(parts.plugins.run())
-    try:
+    async with in_background(parts.plugins.run()):
         await until(lambda: parts.plugins.plugins and parts.plugins.plugins[0].state == "active")
         assert await new_place(parts) == "c"
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        parts.plugins.close()
+    parts.plugins.close()
 
 
 async def test_no_planner_gives_away_a_device_while_nobody_says_what_is_reserved() -> None:

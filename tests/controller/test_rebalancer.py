@@ -5,22 +5,19 @@ from typing import Any, cast
 
 import pytest
 from msgspec import Struct
+from msgspec.structs import replace
 
 from controller.keeper import DocumentObject, HealedCluster
 from controller.moves import Rebalancer
 from controller.settings import SelfHealingSettings
-from leadsman.decision.inputs import DecisionInputs, WorkloadIndex
-from leadsman.decision.policy import Policy
 from leadsman.kube.client import ApiClient
 from leadsman.planning.rebalance_plan import RebalanceSettings
 from leadsman.planning.replacement_plan import ReplacementMemory, ReplacementPlan
 from leadsman.published.moves import MOVE_PLAN, Departure, MoverState, PlanOrigin
-from leadsman.sources.cluster.cluster_follower import ClusterFollower
 from leadsman.state.metric_names import CPU_PRESSURE
 from leadsman.state.records import Hardware, Heartbeat
 from leadsman.state.snapshot import NodeState, Snapshot
-from tests.conftest import Until
-from tests.controller.followed import Told, followed, owned_pod, put_nodes, tools
+from tests.controller.followed import Told, followed, inputs_of, owned_pod, put_nodes, tools
 from tests.testbed.scripted_api_server import FakeApiServer
 
 
@@ -34,7 +31,7 @@ def last_plan(**state: Any) -> ReplacementPlan:
     return ReplacementPlan((), ReplacementMemory(MoverState(**state)))
 
 
-def pressed(node: str, share: float) -> NodeState:
+def pressed(share: float) -> NodeState:
     beat = Heartbeat(epoch=1, seq=1, push_interval_seconds=5.0)
     return NodeState(heartbeat=beat, hardware=Hardware({CPU_PRESSURE: share}), changed_at=99.0)
 
@@ -43,23 +40,13 @@ class Balanced:
     """A pod on edge-1, which is under pressure, beside an idle edge-2."""
 
     def __init__(self, client: ApiClient) -> None:
-        self.now, self.follower, self.object = (
-            0.0,
-            ClusterFollower(client),
-            DocumentObject(client, "leadsman", MOVE_PLAN),
-        )
-        self.carrier = Carrier(last_plan())
-        nodes = {"edge-1": pressed("edge-1", 0.95), "edge-2": pressed("edge-2", 0.0)}
-        given = tools(
-            client,
-            Told(),
-            lambda: DecisionInputs(Snapshot(nodes=nodes), Policy(), 100.0, workloads=WorkloadIndex({}, 100.0)),
-            clock=lambda: self.now,
-            wall_clock=lambda: 5000.0 + self.now,
-        )
-        healed = HealedCluster(given, SelfHealingSettings(), dict)
-        healed.follower, carrier = self.follower, cast("Any", self.carrier)
-        self.rebalancer = Rebalancer(given, healed, carrier, RebalanceSettings())
+        self.now, self.object, self.carrier = 0.0, DocumentObject(client, "leadsman", MOVE_PLAN), Carrier(last_plan())
+        nodes = {"edge-1": pressed(0.95), "edge-2": pressed(0.0)}
+        inputs = replace(inputs_of(), snapshot=Snapshot(nodes=nodes))
+        wall_clock = lambda: 5000.0 + self.now  # noqa: E731
+        given = tools(client, Told(), lambda: inputs, clock=lambda: self.now, wall_clock=wall_clock)
+        self.healed, carrier = HealedCluster(given, SelfHealingSettings(), dict), cast("Any", self.carrier)
+        self.rebalancer = Rebalancer(given, self.healed, carrier, RebalanceSettings())
 
     async def after_a_while(self) -> None:
         self.now += Rebalancer.every_seconds
@@ -67,11 +54,11 @@ class Balanced:
 
 
 @pytest.fixture
-async def balanced(api: FakeApiServer, client: ApiClient, until: Until) -> AsyncIterator[Balanced]:
+async def balanced(api: FakeApiServer, client: ApiClient) -> AsyncIterator[Balanced]:
     put_nodes(api, edge_1="8Gi", edge_2="8Gi")
     api.put("/api/v1/namespaces/shop/pods/web", owned_pod("edge-1", uid="web-uid"))
     one = Balanced(client)
-    async with followed(one.follower, until):
+    async with followed(one.healed.follower):
         yield one
 
 

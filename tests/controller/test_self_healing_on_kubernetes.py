@@ -14,20 +14,11 @@ from controller.settings import SelfHealingSettings
 from leadsman.planning.backups.placeholders import CoverageState
 from leadsman.planning.failover.node_verdict import NodeHealth
 from leadsman.planning.recovery_plan import UNREACHABLE_TAINT, RecoveryBudget
-from tests.conftest import Until
-from tests.controller.followed import tools
-from tests.controller.real_cluster import (
-    PLACEHOLDERS,
-    SHOP,
-    cancelled,
-    controller_of,
-    granted_rights,
-    owned_pod,
-    real_cluster,
-    used_rights,
-)
-from tests.controller.test_self_healing import NODES, AllNear, inputs_from, verdict
+from tests.controller.followed import EDGES, PLACEHOLDERS, in_background, inputs_of, tools
+from tests.controller.real_cluster import SHOP, controller_of, granted_rights, owned_pod, real_cluster, used_rights
+from tests.controller.test_self_healing import near, verdict
 from tests.testbed.kube_apiserver import KubeApiServer
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -35,15 +26,9 @@ ROLES = ("self-healing/cluster-model", "self-healing/backups", "self-healing/fai
 
 
 @pytest.fixture
-def audit_log(tmp_path: Path) -> Path:
-    return tmp_path / "audit.log"
-
-
-@pytest.fixture
-def cluster(kubernetes_binaries: Path, tmp_path: Path, audit_log: Path) -> Iterator[KubeApiServer]:
-    """With the roles of the components that self-healing needs, and no other; each request of ours in the audit log."""
-    granted = ("self-healing/priority", "controller/rbac", *ROLES)
-    with real_cluster(kubernetes_binaries, tmp_path, *granted, nodes=NODES, audit_log=audit_log) as one:
+def cluster(kubernetes_binaries: Path, tmp_path: Path) -> Iterator[KubeApiServer]:
+    """With the roles of the components that self-healing needs, and no other."""
+    with real_cluster(kubernetes_binaries, tmp_path, "self-healing/priority", "controller/rbac", *ROLES) as one:
         yield one
 
 
@@ -64,14 +49,13 @@ def bind_placeholders(cluster: KubeApiServer) -> None:
 
 
 async def test_a_failover_uses_all_rights_that_its_components_grant_and_no_other(
-    cluster: KubeApiServer, audit_log: Path, until: Until
+    cluster: KubeApiServer, tmp_path: Path
 ) -> None:
     put_web(cluster, "web-1")
-    view, verdicts = AllNear(), {name: verdict(name) for name in NODES}
+    view, verdicts = near(*EDGES), {name: verdict(name) for name in EDGES}
     async with controller_of(cluster) as (client, recorder):
         settings = SelfHealingSettings(enabled=True, budget=RecoveryBudget())
-        healing = SelfHealing(tools(client, recorder, lambda: inputs_from(view)), settings, lambda: verdicts)
-        following = asyncio.create_task(healing.cluster.run())
+        healing = SelfHealing(tools(client, recorder, lambda: inputs_of(view)), settings, lambda: verdicts)
 
         async def step() -> None:
             healing.backups.hurry()
@@ -89,26 +73,25 @@ async def test_a_failover_uses_all_rights_that_its_components_grant_and_no_other
                     await asyncio.to_thread(bind_placeholders, cluster)
                     await asyncio.sleep(0.05)
 
-        await until(lambda: healing.cluster.loaded)
-        await covered(1)
-        put_web(cluster, "web-2", memory="2Gi")
-        await covered(2)
-        cluster.call("DELETE", f"{SHOP}/web-2", {"gracePeriodSeconds": 0})
-        await covered(1)  # a placeholder is made smaller, or goes
-        verdicts["edge-1"], view.nodes = verdict("edge-1", NodeHealth.DEAD), frozenset(NODES[1:])
-        await step()
-        assert [taint["key"] for taint in cluster.call("GET", "/api/v1/nodes/edge-1")["spec"]["taints"]] == [
-            UNREACHABLE_TAINT
-        ]
-        await until(lambda: healing.cluster.current.nodes["edge-1"].taints)
-        await step()
-        pod = cluster.call("GET", f"{SHOP}/web-1")
-        assert "deletionTimestamp" in pod["metadata"]
-        assert pod["metadata"]["deletionGracePeriodSeconds"] == 1
-        await cancelled(following)
+        async with in_background(healing.cluster.run()):
+            await until(lambda: healing.cluster.loaded)
+            await covered(1)
+            put_web(cluster, "web-2", memory="2Gi")
+            await covered(2)
+            cluster.call("DELETE", f"{SHOP}/web-2", {"gracePeriodSeconds": 0})
+            await covered(1)  # a placeholder is made smaller, or goes
+            verdicts["edge-1"], view = verdict("edge-1", NodeHealth.DEAD), near(*EDGES[1:])
+            await step()
+            taints = cluster.call("GET", "/api/v1/nodes/edge-1")["spec"]["taints"]
+            assert [taint["key"] for taint in taints] == [UNREACHABLE_TAINT]
+            await until(lambda: healing.cluster.current.nodes["edge-1"].taints)
+            await step()
+            pod = cluster.call("GET", f"{SHOP}/web-1")
+            assert "deletionTimestamp" in pod["metadata"]
+            assert pod["metadata"]["deletionGracePeriodSeconds"] == 1
     of_controller = {("get", "nodes", ""), ("patch", "nodes", "")}
     deleted = {("delete", "pods", "shop")}  # granted for the whole cluster
     resized = {("patch", "pods/resize", "leadsman-placeholders")}
-    used, granted = used_rights(audit_log), granted_rights(*ROLES)
+    used, granted = used_rights(tmp_path), granted_rights(*ROLES)
     assert used - of_controller - deleted <= granted
     assert granted - used - resized == {("delete", "pods", "")}

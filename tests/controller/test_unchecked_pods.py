@@ -1,28 +1,21 @@
 """Pods that were bound against their bound get one Event; what they were looked at is counted."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from controller.pods import UncheckedPodReporter
-from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
 from leadsman.planning.bounded_pods import HOLD_SECONDS, BoundResult
 from leadsman.testbed.api_objects import parse_path
-from tests.conftest import Until
-from tests.controller.followed import tools
+from tests.controller.followed import in_background, tools
 from tests.leadsman.planning.measured import measured
 from tests.testbed.scripted_api_server import FakeApiServer
+from tests.waiting import until
 
 EVENTS = "/apis/events.k8s.io/v1/namespaces/shop/events"
-
-
-def facts(now: float) -> DecisionInputs:
-    """Node far is 80 ms from edge-1, near 5 ms."""
-    return measured(now, {"edge-1": {"far": 80.0, "near": 5.0}})
 
 
 def pod(node: str, labels: dict[str, str], **meta: Any) -> dict[str, Any]:
@@ -39,10 +32,9 @@ class Sweeping:
 
     def __init__(self, api: FakeApiServer, client: ApiClient, recorder: EventWriter | None) -> None:
         self.api, self.now = api, 100.0
-        self.given = tools(
-            client, recorder, lambda: facts(self.now), clock=lambda: self.now, wall_clock=lambda: 1_795_341_601.0
-        )
-        self.reporter = UncheckedPodReporter(self.given)
+        inputs = lambda: measured(self.now, {"edge-1": {"far": 80.0, "near": 5.0}})  # noqa: E731
+        given = tools(client, recorder, inputs, clock=lambda: self.now, wall_clock=lambda: 1_795_341_601.0)
+        self.reporter = UncheckedPodReporter(given)
 
     async def after(self, seconds: float) -> dict[BoundResult, int]:
         self.now += seconds
@@ -59,15 +51,12 @@ async def sweeping(api: FakeApiServer, client: ApiClient, recorder: EventWriter)
     api.put("/api/v1/namespaces/shop/pods/right", pod("near", {"delay_edge-1": "25"}))
     api.put("/api/v1/namespaces/shop/pods/free", pod("far", {"app": "x"}))
     one = Sweeping(api, client, recorder)
-    task = asyncio.create_task(one.reporter.reflector.run())
-    await asyncio.wait_for(one.reporter.reflector.loaded.wait(), 60)
-    yield one
-    task.cancel()
+    async with in_background(one.reporter.reflector.run()):
+        await until(one.reporter.reflector.loaded.is_set)
+        yield one
 
 
-async def test_a_pod_that_was_bound_against_its_bound_gets_an_event_that_says_so(
-    sweeping: Sweeping, until: Until
-) -> None:
+async def test_a_pod_that_was_bound_against_its_bound_gets_an_event_that_says_so(sweeping: Sweeping) -> None:
     assert await sweeping.after(0.0) == {BoundResult.KEPT: 1}
     assert await sweeping.after(HOLD_SECONDS) == {BoundResult.KEPT: 1, BoundResult.UNCHECKED: 1}
     await until(lambda: len(sweeping.events()) == 1)
@@ -77,7 +66,7 @@ async def test_a_pod_that_was_bound_against_its_bound_gets_an_event_that_says_so
 
 
 async def test_a_pod_that_was_bound_well_gets_an_event_with_its_delay_where_that_is_switched_on(
-    sweeping: Sweeping, until: Until
+    sweeping: Sweeping,
 ) -> None:
     sweeping.reporter._tells_placements = True
     await sweeping.after(0.0)

@@ -1,23 +1,23 @@
 """Pods with a delay bound that wait are counted, and each gets one Event for each thing that can be said of it."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from controller.pods import PATIENCE_SECONDS, RECHECK_SECONDS, REPEAT_SECONDS, WaitingPodReporter, WatchedPod
 from controller.policies import GRACE_SECONDS, MissingPolicyReporter
-from leadsman.decision.inputs import DecisionInputs, TasPolicies
+from leadsman.decision.inputs import TasPolicies
 from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem, RefusedPolicy, TasPolicy
 from leadsman.kube.bounded_metadata import BoundedLabels
 from leadsman.kube.events import EventWriter
 from leadsman.kube.objects import ObjectMeta, PartialObjectMetadata
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.testbed.api_objects import parse_path
-from tests.conftest import Until
 from tests.controller.followed import Told, listed, node_cache, tools, waiting_pod
 from tests.leadsman.planning.measured import measured
 from tests.testbed.scripted_api_server import FakeApiServer
+from tests.waiting import until
 
 EVENTS = "/apis/events.k8s.io/v1/namespaces/shop/events"
 START = datetime(2026, 11, 22, 10, tzinfo=UTC)
@@ -30,21 +30,14 @@ def pending(name: str, labels: dict[str, str], reason: str = "Unschedulable") ->
 class Waiting:
     """A reporter, the pods it sees, the delay that it knows and the time."""
 
-    def __init__(self, api: FakeApiServer, recorder: EventWriter | None, burst: int = 100) -> None:
+    def __init__(self, api: FakeApiServer, recorder: EventWriter) -> None:
         self.api, self.now, self.rtt_ms = api, 100.0, {"near": 12.5, "far": 80.0}
         self.pods = [pending("cart", {"delay_edge-1": "10"}), pending("free", {"app": "x"})]
         self.pending = listed({})
-        given = tools(
-            None,
-            recorder,
-            self.inputs,
-            clock=lambda: self.now,
-            wall_clock=lambda: (START + timedelta(seconds=self.now - 40)).timestamp(),
-        )
-        self.reporter = WaitingPodReporter(given, self.pending, node_cache("near", "far"), TokenBucket(0.001, burst))
-
-    def inputs(self) -> DecisionInputs:
-        return measured(self.now, {"edge-1": self.rtt_ms})
+        wall_clock = lambda: START.timestamp() + self.now - 40  # noqa: E731
+        inputs = lambda: measured(self.now, {"edge-1": self.rtt_ms})  # noqa: E731
+        given = tools(None, recorder, inputs, clock=lambda: self.now, wall_clock=wall_clock)
+        self.reporter = WaitingPodReporter(given, self.pending, node_cache("near", "far"), TokenBucket(0.001, 100))
 
     async def after(self, seconds: float) -> None:
         self.now += seconds
@@ -56,7 +49,7 @@ class Waiting:
 
 
 async def test_a_pod_that_waits_gets_an_event_with_the_bound_and_the_nearest_node(
-    api: FakeApiServer, recorder: EventWriter, until: Until
+    api: FakeApiServer, recorder: EventWriter
 ) -> None:
     waiting = Waiting(api, recorder)
     await waiting.after(0.0)
@@ -69,7 +62,7 @@ async def test_a_pod_that_waits_gets_an_event_with_the_bound_and_the_nearest_nod
 
 
 async def test_the_same_is_said_once_while_the_event_lasts_and_another_nearest_node_at_the_next_look(
-    api: FakeApiServer, recorder: EventWriter, until: Until
+    api: FakeApiServer, recorder: EventWriter
 ) -> None:
     waiting = Waiting(api, recorder)
     await waiting.after(0.0)
@@ -92,49 +85,23 @@ NOTE = (
     "label telemetry-policy names TASPolicy ns/gone, which does not exist;"
     " the pod is scheduled without a policy; create the policy or correct the label"
 )
-NONE = TasPolicies(loaded=True)
+LABELS = BoundedLabels({"telemetry-policy": "gone"})
 REFUSED = TasPolicies(refused={PolicyKey("ns", "gone"): RefusedPolicy(PolicyProblem("spec", "bad"))}, loaded=True)
 
 
-def pod(name: str = "p", policy: str = "gone", uid: str = "u1", **more: Any) -> ObjectMeta:
-    return ObjectMeta(name, "ns", uid, labels=BoundedLabels({"telemetry-policy": policy}), **more)
+async def looked(policies: TasPolicies) -> list[Any]:
+    """The Events when a pod is looked at again and again, for longer than a policy may be late."""
+    now, told = 100.0, Told()
+    pods = listed({1: PartialObjectMetadata(ObjectMeta("p", "ns", "u1", labels=LABELS))})
+    missing = MissingPolicyReporter(tools(None, told, clock=lambda: now), pods, lambda: policies, TokenBucket(1e-9, 3))
+    for _ in range(int(2 * GRACE_SECONDS)):
+        await missing.turn()
+        now += 1
+    return told.events
 
 
-@pytest.fixture
-def told() -> Told:
-    return Told()
-
-
-@pytest.fixture
-def now() -> list[float]:
-    return [100.0]
-
-
-class Rounds:
-    """rounds(pods, policies): again and again, for longer than a policy may be late."""
-
-    def __init__(self, told, now):
-        self.told, self.now = told, now
-        self.pods, self.policies = listed({}), NONE
-        given, rate = tools(None, told, clock=lambda: now[0]), TokenBucket(1e-9, 3)
-        self.missing = MissingPolicyReporter(given, self.pods, lambda: self.policies, rate)
-
-    async def __call__(self, pods, policies=NONE, seconds=2 * GRACE_SECONDS):
-        self.pods.current = {number: PartialObjectMetadata(pod) for number, pod in enumerate(pods)}
-        self.policies = policies
-        for _ in range(int(seconds)):
-            await self.missing.turn()
-            self.now[0] += 1
-        return self.told.events
-
-
-@pytest.fixture
-def looked(told: Told, now: list[float]) -> Rounds:
-    return Rounds(told, now)
-
-
-async def test_it_is_told_once_on_the_pod_with_the_policy_s_name(looked: Rounds) -> None:
-    (event,) = await looked([pod()])
+async def test_it_is_told_once_on_the_pod_with_the_policy_s_name() -> None:
+    (event,) = await looked(TasPolicies(loaded=True))
     assert (event.about.kind, event.about.namespace, event.about.name, event.about.uid) == ("Pod", "ns", "p", "u1")
     assert (event.reason, event.note, event.warning) == ("TelemetryPolicyMissing", NOTE, True)
 
@@ -148,12 +115,12 @@ async def test_it_is_told_once_on_the_pod_with_the_policy_s_name(looked: Rounds)
     ],
     ids=["not listed yet", "used", "last good version used"],
 )
-async def test_nothing_is_said_of_policies_that_are_there_or_may_be(looked: Rounds, policies) -> None:
-    assert await looked([pod()], policies) == []
+async def test_nothing_is_said_of_policies_that_are_there_or_may_be(policies: TasPolicies) -> None:
+    assert await looked(policies) == []
 
 
-async def test_a_pod_whose_policy_is_refused_is_told_that_and_not_that_it_is_missing(looked: Rounds) -> None:
-    (event,) = await looked([pod()], REFUSED)
+async def test_a_pod_whose_policy_is_refused_is_told_that_and_not_that_it_is_missing() -> None:
+    (event,) = await looked(REFUSED)
     assert (event.reason, event.warning) == ("TelemetryPolicyRefused", True)
     assert event.note == (
         "label telemetry-policy names TASPolicy ns/gone, of which no version can be used;"

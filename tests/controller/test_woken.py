@@ -4,7 +4,6 @@ import asyncio
 from pathlib import Path
 
 import aiohttp
-import pytest
 
 from controller.pods import Requeuer
 from leadsman.decision.inputs import DecisionInputs
@@ -12,11 +11,11 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.names import RETRIED_AT_ANNOTATION
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.delay.delay_sources import DelaySettings
-from tests.conftest import Until
-from tests.controller.conftest import Run
+from tests.controller.conftest import running
 from tests.controller.followed import Told, listed, node_cache, tools, waiting_pod
 from tests.leadsman.planning.measured import measured
 from tests.testbed.scripted_api_server import FakeApiServer
+from tests.waiting import until
 
 PODS = "/api/v1/namespaces/ns/pods"
 REFUSED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
@@ -40,45 +39,29 @@ def touched(api: FakeApiServer) -> list[str]:
     ]
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> tuple[Path, Path]:
-    """n1 to n2 40 ms."""
+async def test_a_pod_bound_to_a_workload_is_woken_when_that_is_placed(api: FakeApiServer, tmp_path: Path) -> None:
     matrix, metadata = tmp_path / "matrix.txt", tmp_path / "nodes.json"
     matrix.write_text("0 40\n40 0\n")
     metadata.write_text('{"n1": 0, "n2": 1}')
-    return matrix, metadata
-
-
-@pytest.fixture
-def nodes(api: FakeApiServer) -> None:
     for name in ("n1", "n2"):
         api.put(f"/api/v1/nodes/{name}", {"metadata": {}})
-
-
-async def rounds(port: int) -> None:
-    """Waiting pods were looked at."""
-    async with asyncio.timeout(60), aiohttp.ClientSession() as session:
-        while await looked_seconds(session, port) == 0:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+    waiting(api, delay_db="5")
+    db(api)
+    async with running(api, delays=DelaySettings(matrix=matrix, metadata=metadata)) as port:
+        async with asyncio.timeout(60), aiohttp.ClientSession() as session:
+            while await looked_seconds(session, port) == 0:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        assert touched(api) == [], "db has no place yet"
+        db(api, "n2")
+        await until(lambda: touched(api) == ["n2"])
 
 
 async def looked_seconds(session: aiohttp.ClientSession, port: int) -> float:
+    """What looking at waiting pods took."""
     async with session.get(f"http://127.0.0.1:{port}/metrics") as answer:
         lines = (await answer.text()).splitlines()
     taken = 'leadsman_controller_plan_seconds{keeper="requeue pods"} '
     return next((float(line.removeprefix(taken)) for line in lines if line.startswith(taken)), 0.0)
-
-
-async def test_a_pod_bound_to_a_workload_is_woken_when_that_is_placed(
-    api: FakeApiServer, running: Run, until: Until, files: tuple[Path, Path], nodes: None
-) -> None:
-    waiting(api, delay_db="5")
-    db(api)
-    async with running(delays=DelaySettings(matrix=files[0], metadata=files[1])) as port:
-        await rounds(port)
-        assert touched(api) == [], "db has no place yet"
-        db(api, "n2")
-        await until(lambda: touched(api) == ["n2"])
 
 
 # The requeue plan is executed: a node's annotation is touched, at a limited rate, and a failed touch is made later.
@@ -91,33 +74,15 @@ def inputs(**to_a: float) -> DecisionInputs:
     return measured(100.0, {"a": to_a})
 
 
-@pytest.fixture
-def requeuer(client: ApiClient, api: FakeApiServer):
-    """With the state that its inputs come from and its pods; it may touch once."""
+async def test_touches_are_rate_limited(client: ApiClient, api: FakeApiServer) -> None:
     for node in NODES:
         api.put(f"/api/v1/nodes/{node}", {"metadata": {}})
-    state = {"inputs": inputs(b=80.0, c=80.0)}
-    pods = {("ns", "p"): waiting_pod(labels={"delay_a": "25"})}
-
-    pending = listed(pods)
-    one = Requeuer(tools(client, Told(), lambda: state["inputs"]), pending, node_cache(*NODES), TokenBucket(1e-9, 1))
-    return one, state, pods
-
-
-def retried(api: FakeApiServer) -> list[str]:
-    return [
-        a.path.rpartition("/")[2]
-        for a in api.requests
-        if a.verb == "patch" and RETRIED_AT_ANNOTATION in a.body["metadata"]["annotations"]
-    ]
-
-
-async def test_touches_are_rate_limited(requeuer, api: FakeApiServer) -> None:
-    one, state, _ = requeuer
+    found, pods = [inputs(b=80.0, c=80.0)], listed({("ns", "p"): waiting_pod(labels={"delay_a": "25"})})
+    one = Requeuer(tools(client, Told(), lambda: found[0]), pods, node_cache(*NODES), TokenBucket(1e-9, 1))
     await one.turn()
-    state["inputs"] = inputs(b=5.0, c=80.0)
+    found[0] = inputs(b=5.0, c=80.0)
     await one.turn()
-    assert retried(api) == ["a"], "the second waits for its turn"
+    assert touched(api) == ["a"], "the second waits for its turn"
     one._rate = TokenBucket(1e9, 1)
     await one.turn()
-    assert retried(api) == ["a", "b"]
+    assert touched(api) == ["a", "b"]

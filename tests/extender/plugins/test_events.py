@@ -8,14 +8,14 @@ from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.objects import ObjectReference
 from leadsman.testbed.api_objects import parse_path
-from tests.conftest import Until
 from tests.extender.plugins.conftest import NODES, Hosts, policy
 from tests.testbed.scripted_api_server import FakeApiServer
+from tests.waiting import until
 
 OWN_POD = ObjectReference("Pod", "leadsman", "leadsman-extender-0", "uid-1")
 
 
-async def test_the_pod_says_which_plugin_is_off_and_why_but_not_a_hundred_times(until: Until) -> None:
+async def test_the_pod_says_which_plugin_is_off_and_why_but_not_a_hundred_times() -> None:
     async with FakeApiServer() as api, ApiClient(ApiAccess(api.url)) as client:
         events = PluginEvents(client, OWN_POD)
         writing = asyncio.create_task(events.writer.run())

@@ -14,8 +14,8 @@ from extender.plugins.host import PluginEvents
 from leadsman.kube import kubeconfig
 from leadsman.kube.client import ApiClient
 from leadsman.kube.objects import ObjectReference
-from tests.conftest import Until
 from tests.testbed.kube_apiserver import KubeApiServer
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +35,7 @@ def api(kubernetes_binaries: Path, tmp_path: Path) -> Iterator[KubeApiServer]:
         yield one
 
 
-async def test_the_extender_s_role_lets_it_say_which_plugin_is_off(api: KubeApiServer, until: Until) -> None:
+async def test_the_extender_s_role_lets_it_say_which_plugin_is_off(api: KubeApiServer) -> None:
     async with ApiClient(kubeconfig.read_kubeconfig(api.kubeconfig(ACCOUNT))) as client:
         events = PluginEvents(client, ObjectReference("Pod", "leadsman", "leadsman-extender-0", "uid-1"))
         writing = asyncio.create_task(events.writer.run())
