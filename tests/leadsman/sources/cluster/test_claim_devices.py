@@ -46,13 +46,17 @@ def encoded(body: Any) -> bytes:
     return json.dumps(body).encode()
 
 
+def slice_of(node: str, generation: int = 1, name: str = "s", driver: str = "gpu.example.com", **spec: Any) -> Any:
+    pool = {"name": node, "generation": generation}
+    body = {"driver": driver, "pool": pool, "nodeName": node, **spec}
+    return decode_json(encoded({"metadata": {"name": f"{name}-{generation}"}, "spec": body}), ResourceSliceObject)
+
+
 def resource_slice(node: str, devices: int, generation: int = 1, tainted: int = 0) -> Any:
     listed: list[dict[str, Any]] = [{"name": f"gpu-{number}"} for number in range(devices)]
     for number in range(tainted):
         listed[number]["taints"] = [{"key": "broken", "effect": "NoSchedule"}]
-    pool = {"name": node, "generation": generation}
-    spec = {"driver": "gpu.example.com", "pool": pool, "nodeName": node, "devices": listed}
-    return decode_json(encoded({"metadata": {"name": f"{node}-{generation}"}, "spec": spec}), ResourceSliceObject)
+    return slice_of(node, generation, node, devices=listed)
 
 
 def claim(*devices: str, node: str = "edge-1") -> Any:
@@ -68,20 +72,16 @@ def test_a_device_is_free_unless_a_claim_has_it_or_a_taint_keeps_pods_off() -> N
     assert found == {"edge-1": {"gpu.example.com": DeviceCount(8, 5)}}
 
 
-def divided(node: str = "edge-1") -> list[ResourceSliceObject]:
+def divided(node: str = "edge-1") -> list[Any]:
     """A card of 40 GiB as a whole, as two halves and as one quarter, of which what fits beside each other is free."""
 
     def taking(name: str, memory: str) -> dict[str, Any]:
         counters = {"memory": {"value": memory}}
         return {"name": name, "consumesCounters": [{"counterSet": "gpu-0", "counters": counters}]}
 
-    pool = {"driver": "gpu.example.com", "nodeName": node, "pool": {"name": node, "generation": 1}}
     parts = [taking("whole", "40Gi"), taking("half-0", "20Gi"), taking("half-1", "20Gi"), taking("quarter", "10Gi")]
     shared = [{"name": "gpu-0", "counters": {"memory": {"value": "40Gi"}}}]
-    return [
-        decode_json(encoded({"metadata": {"name": name}, "spec": {**pool, **spec}}), ResourceSliceObject)
-        for name, spec in (("parts", {"devices": parts}), ("counters", {"sharedCounters": shared}))
-    ]
+    return [slice_of(node, name="parts", devices=parts), slice_of(node, name="counters", sharedCounters=shared)]
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,7 @@ def gpu(model: str, memory: str) -> dict[str, Any]:
 
 def models(node: str, *devices: dict[str, Any]) -> Any:
     listed = [{"name": f"gpu-{number}", **device} for number, device in enumerate(devices)]
-    spec = {"driver": "gpu.example.com", "pool": {"name": node, "generation": 1}, "nodeName": node, "devices": listed}
-    return decode_json(encoded({"metadata": {"name": node}, "spec": spec}), ResourceSliceObject)
+    return slice_of(node, name=f"{node}-of-models", devices=listed)
 
 
 def device_class(name: str, *expressions: str, extended: str = "") -> Any:

@@ -1,6 +1,5 @@
 """The Cluster from a fake API server on a real socket, and from a real one where the machine names it."""
 
-import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
@@ -15,6 +14,7 @@ from leadsman.kube.access import ApiAccess, access_from_url
 from leadsman.kube.client import ApiClient
 from leadsman.sources.cluster.cluster_follower import LISTS, ClusterFollower, read_cluster
 from tests.conftest import Until
+from tests.testbed.background import running
 from tests.testbed.kube_apiserver import KubeApiServer
 from tests.testbed.scripted_api_server import FakeApiServer
 
@@ -28,12 +28,8 @@ CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
 async def following(access: ApiAccess) -> AsyncIterator[ClusterFollower]:
     async with ApiClient(access, deadline_seconds=5.0) as client:
         follower = ClusterFollower(client)
-        task = asyncio.create_task(follower.run())
-        try:
+        async with running(follower.run()):
             yield follower
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
 
 @asynccontextmanager

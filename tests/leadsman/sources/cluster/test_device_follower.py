@@ -1,6 +1,5 @@
 """The devices of nodes, from a fake API server on a real socket: cards, who has them, and what claims ask."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -8,12 +7,12 @@ from typing import Any
 from leadsman.cluster.devices.node_devices import DeviceCount, DraDevice
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
-from leadsman.kube.decoding import decode_json
 from leadsman.sources.cluster.device_follower import DeviceFollower
 from leadsman.sources.cluster.device_objects import ResourceSliceObject
 from leadsman.sources.telemetry.device_metrics import devices_by_uuid
 from tests.conftest import Until
-from tests.leadsman.sources.cluster.test_claim_devices import encoded
+from tests.leadsman.sources.cluster.test_claim_devices import slice_of
+from tests.testbed.background import running
 from tests.testbed.scripted_api_server import FakeApiServer
 
 PODS = "/api/v1/namespaces/shop/pods"
@@ -27,13 +26,9 @@ async def following(api: FakeApiServer, until: Until, *reserved: str) -> AsyncIt
 
     async with ApiClient(ApiAccess(api.url), deadline_seconds=2.0) as client:
         one = DeviceFollower(client, reserved_uids=reserved_uids)
-        task = asyncio.create_task(one.run())
-        try:
+        async with running(one.run()):
             await until(lambda: one.nodes.loaded.is_set() and one.pods.loaded.is_set())
             yield one
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
 
 def node(api: FakeApiServer, name: str, **devices: str) -> None:
@@ -129,9 +124,7 @@ DRIVER = "gpu.nvidia.com"
 
 def published(generation: int, **devices: dict[str, Any]) -> ResourceSliceObject:
     listed = [{"name": name.replace("_", "-"), "attributes": attributes} for name, attributes in devices.items()]
-    pool = {"name": "n1", "generation": generation, "resourceSliceCount": 1}
-    spec = {"driver": DRIVER, "nodeName": "n1", "pool": pool, "devices": listed}
-    return decode_json(encoded({"metadata": {"name": f"s{generation}"}, "spec": spec}), ResourceSliceObject)
+    return slice_of("n1", generation, driver=DRIVER, devices=listed)
 
 
 def text(value: str) -> dict[str, str]:

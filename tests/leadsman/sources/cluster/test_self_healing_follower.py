@@ -1,6 +1,5 @@
 """What the extender knows of self-healing, from a fake API server on a real socket."""
 
-import asyncio
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -23,6 +22,7 @@ from leadsman.published.self_healing import (
 )
 from leadsman.sources.cluster.self_healing_follower import BackupFollower, SelfHealingFollower
 from tests.conftest import Until
+from tests.testbed.background import running
 from tests.testbed.scripted_api_server import FakeApiServer
 
 NOW, UNIX_NOW = 100.0, 1_000_000.0
@@ -31,8 +31,8 @@ PLACEHOLDERS = "/api/v1/namespaces/leadsman-placeholders/pods"
 DEAD = RecoveryState(refused={"edge-1": "4 of 4 peers lost it"})
 
 
-def publish(api: FakeApiServer, state: SelfHealingState) -> None:
-    api.put(STATE, {"metadata": {}, "data": {"state.json": SELF_HEALING.encode(state).decode()}})
+def publish(api: FakeApiServer, state: SelfHealingState, path: str = STATE) -> None:
+    api.put(path, {"metadata": {}, "data": {"state.json": SELF_HEALING.encode(state).decode()}})
 
 
 def placeholder(api: FakeApiServer, name: str, uid: str, path: str = PLACEHOLDERS, label: str = "placeholder") -> None:
@@ -43,28 +43,21 @@ def placeholder(api: FakeApiServer, name: str, uid: str, path: str = PLACEHOLDER
 async def following(api: FakeApiServer, until: Until, unix_now: float = UNIX_NOW) -> AsyncIterator[SelfHealingFollower]:
     async with ApiClient(ApiAccess(api.url), deadline_seconds=2.0) as client:
         one = SelfHealingFollower(client, "leadsman", lambda: NOW, lambda: unix_now)
-        task = asyncio.create_task(one.run())
-        try:
+        async with running(one.run()):
             await until(lambda: one.state.loaded.is_set() and one.placeholders.loaded.is_set())
             yield one
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
 
 def samples(one: SelfHealingFollower) -> dict[str, float]:
     return {sample.name: sample.value for family in one.families() for sample in family.samples}
 
 
-async def test_without_the_config_map_nothing_is_refused(api: FakeApiServer, until: Until) -> None:
-    api.put(STATE.replace("-self-healing", "-other"), {"metadata": {}, "data": {"state.json": "{}"}})
+async def test_what_is_published_is_seen_and_what_is_withdrawn_too(api: FakeApiServer, until: Until) -> None:
+    """Without the ConfigMap nothing is refused, and another one says nothing."""
+    publish(api, SelfHealingState(DEAD), STATE.replace("-self-healing", "-other"))
     async with following(api, until) as one:
         assert (one.current.refused, one.current.holds, one.last_round_trips) == ({}, {}, {})
         assert one.current.read_at == NOW
-
-
-async def test_what_is_published_is_seen_and_what_is_withdrawn_too(api: FakeApiServer, until: Until) -> None:
-    async with following(api, until) as one:
         publish(api, SelfHealingState(DEAD, UNIX_NOW, backup_owners={"edge-2": ("rs-web", "rs-cam")}))
         await until(lambda: one.current.refused == DEAD.refused)
         assert one.current.backup_owners == {"edge-2": {"rs-web", "rs-cam"}}
@@ -137,18 +130,16 @@ async def test_each_pod_has_its_backup_or_the_reason_why_not(api: FakeApiServer,
     publish(BACKUPS.encode(BackupMemory(1.0, backups, reasons)))
     async with ApiClient(ApiAccess(api.url), deadline_seconds=2.0) as client:
         one = BackupFollower(client, "leadsman")
-        task = asyncio.create_task(one.reflector.run())
-        await until(lambda: one.reflector.loaded.is_set())
-        told = [
-            "covered by node edge-2",
-            "not covered by node edge-3 yet: node edge-3 does not hold its room yet",
-            "uncovered: 3 delay to edge-1 over 25 ms",
-            "None",
-        ]
-        assert [str(one.of_pod(f"uid-{pod}")) for pod in "abcd"] == told
-        damaged = publish(b"no gzip")
-        shown = [{"backups.json.gz": damaged}]
-        await until(lambda: [each.binary_data for each in one.reflector.current.values()] == shown)
-        assert [str(one.of_pod(f"uid-{pod}")) for pod in "abcd"] == told
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        async with running(one.reflector.run()):
+            await until(lambda: one.reflector.loaded.is_set())
+            told = [
+                "covered by node edge-2",
+                "not covered by node edge-3 yet: node edge-3 does not hold its room yet",
+                "uncovered: 3 delay to edge-1 over 25 ms",
+                "None",
+            ]
+            assert [str(one.of_pod(f"uid-{pod}")) for pod in "abcd"] == told
+            damaged = publish(b"no gzip")
+            shown = [{"backups.json.gz": damaged}]
+            await until(lambda: [each.binary_data for each in one.reflector.current.values()] == shown)
+            assert [str(one.of_pod(f"uid-{pod}")) for pod in "abcd"] == told

@@ -1,6 +1,5 @@
 """Where workloads' pods run, from a fake API server on a real socket."""
 
-import asyncio
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -12,21 +11,18 @@ from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.sources.cluster.node_followers import NodeFollower
 from leadsman.sources.cluster.workload_follower import WorkloadFollower, WorkloadTable
+from tests.testbed.background import running
 from tests.waiting import until
 
 SETS, JOBS = "/apis/apps/v1/namespaces/default/replicasets", "/apis/batch/v1/namespaces/default/jobs"
 
 
 @asynccontextmanager
-async def following(api, kind=WorkloadFollower, *more):
+async def following(api, kind=WorkloadFollower):
     async with ApiClient(ApiAccess(api.url), deadline_seconds=2.0) as client:
-        one = kind(client, *more)
-        task = asyncio.create_task((one if kind is WorkloadFollower else one.reflector).run())
-        try:
+        one = kind(client)
+        async with running((one if kind is WorkloadFollower else one.reflector).run()):
             yield one
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
 
 @asynccontextmanager
@@ -126,79 +122,70 @@ async def test_places_follow_a_pod_through_its_life(api) -> None:
         await until(lambda: found(one, "db") == {})
 
 
-async def test_all_nodes_are_there_with_their_role_and_change_only_with_it(api) -> None:
-    def node(name, role, **more):
-        api.put(f"/api/v1/nodes/{name}", {"metadata": {"labels": {"kubernetes.io/role": role} if role else {}}} | more)
+def node(api, name, labels=None, **status):
+    api.put(f"/api/v1/nodes/{name}", {"metadata": {"labels": labels or {}}, "status": status})
 
-    node("a", "cloud")
-    node("b", "")
+
+async def touched(api, nodes, labels):
+    """Something else of node a changed, and was seen."""
+    node(api, "a", labels, phase=f"after {api.objects.revision}")
+    await until(lambda: nodes.reflector.get(("", "a")).metadata.resource_version == str(api.objects.revision))
+
+
+CLOUD, EDGE = {"kubernetes.io/role": "cloud"}, {"kubernetes.io/role": "edge"}
+
+
+async def test_all_nodes_are_there_with_their_role_and_change_only_with_it(api) -> None:
+    node(api, "a", CLOUD)
+    node(api, "b")
     async with following(api, NodeFollower) as nodes:
         await until(lambda: nodes.roles == {"a": "cloud", "b": ""})
         first = nodes.roles
         await until(lambda: api.watches)
-        node("a", "cloud", status={"phase": "touched"})
-        node("b", "edge")
+        node(api, "a", CLOUD, phase="touched")
+        node(api, "b", EDGE)
         await until(lambda: nodes.roles == {"a": "cloud", "b": "edge"})
         second = nodes.roles
-        node("a", "cloud", status={"phase": "again"})
-        await until(lambda: nodes.reflector.get(("", "a")).metadata.resource_version == str(api.objects.revision))
+        await touched(api, nodes, CLOUD)
         assert nodes.roles is second
-        node("c", "edge")
+        node(api, "c", EDGE)
         await until(lambda: "c" in nodes.roles)
         assert first == {"a": "cloud", "b": ""}
         assert second == {"a": "cloud", "b": "edge"}
-        node("a", "")
+        node(api, "a")
         await until(lambda: nodes.roles == {"a": "", "b": "edge", "c": "edge"})
 
 
 async def test_labels_change_only_with_them_and_are_unknown_where_some_were_cut(api) -> None:
-    def node(name, **labels):
-        api.put(f"/api/v1/nodes/{name}", {"metadata": {"labels": labels}})
-
-    node("a", pool="gpu")
-    node("b", many="x" * 20_000)
+    node(api, "a", {"pool": "gpu"})
+    node(api, "b", {"many": "x" * 20_000})
     async with following(api, NodeFollower) as nodes:
         assert nodes.labels is None
         await until(lambda: nodes.labels is not None)
         first = nodes.labels
         assert first == {"a": {"pool": "gpu"}}, "of b not all labels are known"
         await until(lambda: api.watches)
-        api.put("/api/v1/nodes/a", {"metadata": {"labels": {"pool": "gpu"}}, "status": {"phase": "touched"}})
-        await until(lambda: nodes.reflector.get(("", "a")).metadata.resource_version == str(api.objects.revision))
+        await touched(api, nodes, {"pool": "gpu"})
         assert nodes.labels is first
-        node("a", pool="cpu")
+        node(api, "a", {"pool": "cpu"})
         await until(lambda: nodes.labels == {"a": {"pool": "cpu"}})
 
 
 async def test_addresses_follow_their_nodes(api) -> None:
-    def node(name, address):
-        addresses = [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}]
-        api.put(f"/api/v1/nodes/{name}", {"metadata": {}, "status": {"addresses": addresses}})
+    def at(name, address):
+        node(api, name, addresses=[{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}])
 
-    node("a", "10.0.0.1")
+    at("a", "10.0.0.1")
     async with following(api, partial(NodeFollower, with_addresses=True)) as nodes:
         await until(lambda: nodes.addresses == {"10.0.0.1": "a"} and api.watches)
-        node("a", "10.0.0.2")
-        node("b", "10.0.0.1")
+        at("a", "10.0.0.2")
+        at("b", "10.0.0.1")
         await until(lambda: nodes.addresses == {"10.0.0.1": "b", "10.0.0.2": "a"})
         api.delete("/api/v1/nodes/a")
         await until(lambda: nodes.addresses == {"10.0.0.1": "b"})
 
 
 # The table of workloads, change by change.
-
-WEB_KEY = ("ns", "deployment", "web")
-
-
-def test_a_table_that_was_taken_does_not_change() -> None:
-    workloads = WorkloadTable()
-    workloads.put("ns", ("pod", "a"), [WEB_KEY], PlacedPod("a", "n1"))
-    workloads.publish()
-    taken = workloads.table
-    workloads.drop("ns", ("pod", "a"))
-    workloads.publish()
-    assert taken == {("ns", "web"): {"deployment": (PlacedPod("a", "n1"),)}}
-
 
 pods, nodes = st.sampled_from("abcd"), st.sampled_from([None, "n1", "n2"])
 owners = st.lists(st.tuples(st.just("ns"), st.sampled_from(["job", "cronjob"]), st.sampled_from("xy")), max_size=2)
@@ -207,7 +194,8 @@ puts = st.tuples(pods, owners.map(lambda some: tuple(dict.fromkeys(some))), node
 
 @given(st.lists(st.one_of(puts, pods), max_size=20), st.integers(1, 5))
 def test_changes_one_by_one_equal_the_table_of_what_is_left(steps, every) -> None:
-    workloads, left = WorkloadTable(), {}
+    """A table that was taken does not change."""
+    workloads, left, taken = WorkloadTable(), {}, []
     for number, step in enumerate(steps):
         if isinstance(step, str):
             workloads.drop("ns", ("pod", step))
@@ -218,8 +206,10 @@ def test_changes_one_by_one_equal_the_table_of_what_is_left(steps, every) -> Non
             left[pod] = (of, node)
         if number % every == 0:
             workloads.publish()
+            taken.append((workloads.table, expected(left)))
     workloads.publish()
-    assert workloads.table == expected(left)
+    for table, wanted in [*taken, (workloads.table, expected(left))]:
+        assert table == wanted
 
 
 def expected(left):
