@@ -8,11 +8,14 @@ from typing import Any
 
 @asynccontextmanager
 async def running(*loops: Coroutine[Any, Any, Any]) -> AsyncIterator[None]:
-    """Runs each as a task until the block ends."""
+    """Runs each as a task until the block ends. Raises what one of them ended with."""
     tasks = [asyncio.create_task(loop) for loop in loops]
     try:
         yield
     finally:
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+    for error in ended:
+        if isinstance(error, Exception):
+            raise error

@@ -1,7 +1,6 @@
 """A snapshot of a live cluster: a real etcd, and a scripted API server or, where one is named, a real one."""
 
 import asyncio
-import contextlib
 import itertools
 import time
 from collections.abc import AsyncIterator
@@ -29,6 +28,7 @@ from leadsman.state.snapshot import Freshness
 from leadsman.state.store import Put
 from leadsman.testbed.etcd import Etcd
 from tests.conftest import Until
+from tests.testbed.background import running
 from tests.testbed.scripted_api_server import FakeApiServer
 
 NODES = ("n1", "n2", "n3", "n4")
@@ -69,17 +69,13 @@ async def store(etcd: Etcd) -> AsyncIterator[EtcdStore]:
     that stalls for a while makes none stale between two looks."""
     one = EtcdStore(EtcdAccess((etcd.client_url,), call_timeout_seconds=30.0), silence_seconds=60.0)
     for name in NODES:
-        windows = {
-            to: window(RTT_MS[frozenset((name, to))]) for to in NODES if to != name and {name, to} != {"n2", "n3"}
-        }
+        others = [to for to in NODES if to != name and {name, to} != {"n2", "n3"}]
+        windows = {to: window(RTT_MS[frozenset((name, to))]) for to in others}
         records = (Identity(f"agent-{name}", 1, "10.0.0.1", "z", "r"), Latency(windows))
         await one.write([Put(keys.record_key(name, type(each)), encode_record(each)) for each in records])
     await one.write([Put(keys.reward_key("n2", "web"), encode_record(Reward(1.0, healthy=1.0, failed=8.0)))])
-    reporting = asyncio.create_task(report(one))
-    yield one
-    reporting.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await reporting
+    async with running(report(one)):
+        yield one
     await one.close()
 
 
@@ -133,8 +129,7 @@ async def test_a_decision_on_the_file_is_the_one_that_a_live_extender_makes(
     asked = settings(ApiAccess(api.url))
     read = written_and_read(await take_snapshot(store, asked)).inputs
     followed = FollowedSources(store, asked)
-    async with followed, asyncio.TaskGroup() as group:
-        tasks = [group.create_task(loop) for _, loop in followed.tasks()]
+    async with followed, running(*(loop for _, loop in followed.tasks())):
         fresh = Freshness.FRESH
         await until(lambda: len(followed.state.current.nodes) == 4)
         await until(lambda: all(each.loaded.is_set() for each in followed.listed_sources.values()))
@@ -143,8 +138,6 @@ async def test_a_decision_on_the_file_is_the_one_that_a_live_extender_makes(
         )
         await followed.delays.estimator.run_once()
         live = followed.input_sources.current_inputs()
-        for task in tasks:
-            task.cancel()
     assert live.estimates is not None
     # Rewards fade in steps of seconds, and one may end between the two: at 0 each is as old as when it was first seen.
     read, live = replace(read, estimates=EstimatesOnDemand(read), now=0.0), replace(live, now=0.0)

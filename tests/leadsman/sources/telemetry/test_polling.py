@@ -1,7 +1,6 @@
 """A table that is as young as its measurements: errors keep the old values, which age."""
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +22,7 @@ from leadsman.sources.telemetry.polling import (
     merge_samples,
     parse_queries,
 )
+from tests.testbed.background import running
 
 
 class Clock:
@@ -112,18 +112,10 @@ async def test_a_nudge_polls_at_once() -> None:
         return ["m"]
 
     polled = poller(source, wanted, Clock(), interval_seconds=600.0)
-    task = asyncio.create_task(polled.run())
-    async with asyncio.timeout(60):
+    async with running(polled.run()), asyncio.timeout(60):
         await asked.get()
         polled.poll_soon()
         await asked.get()
-    await _ended(task)
-
-
-async def _ended(task: "asyncio.Task[None]") -> None:
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
 
 
 # The custom metrics API in both versions, exact values, and its failures.
@@ -143,33 +135,36 @@ def value(node: str, text: Any, timestamp: str | None = "2024-01-01T00:00:00Z", 
     return {"describedObject": described, "timestamp": timestamp, "value": text, **more}
 
 
-V1BETA1 = {"kind": "MetricValueList", "items": [value("a", "1500m", metricName="m"), value("b", "2Ki", metricName="m")]}
-V1BETA2 = {
-    "kind": "MetricValueList",
-    "items": [value("a", "1500m", metric={"name": "m"}), value("b", "2Ki", metric={"name": "m"})],
-}
+def values(**named: Any) -> Any:
+    return {"kind": "MetricValueList", "items": [value("a", "1500m", **named), value("b", "2Ki", **named)]}
+
+
+SERVED, M = {GROUP: group("v1beta2")}, f"{GROUP}/v1beta2/nodes/*/m"
+
+
+async def custom(server: Any, answers: Any) -> dict[str, int]:
+    """What the source makes of the answers, by node."""
+    server.answers = answers
+    async with ApiClient(ApiAccess(server.url)) as client:
+        return {node: sample.nanos for node, sample in (await CustomMetricsSource(client).query("m")).items()}
 
 
 @pytest.mark.parametrize(
     ("served", "version", "answer"),
-    [(("v1beta1",), "v1beta1", V1BETA1), (("v1beta1", "v1beta2"), "v1beta2", V1BETA2)],
+    [
+        (("v1beta1",), "v1beta1", values(metricName="m")),
+        (("v1beta1", "v1beta2"), "v1beta2", values(metric={"name": "m"})),
+    ],
 )
 async def test_each_version_is_read_exactly(server: Any, served: Any, version: str, answer: Any) -> None:
-    server.answers = {GROUP: group(*served), f"{GROUP}/{version}/nodes/*/m": answer}
-    async with ApiClient(ApiAccess(server.url)) as client:
-        samples = await CustomMetricsSource(client).query("m")
-    assert {node: sample.nanos for node, sample in samples.items()} == {
-        "a": quantity.parse("1500m"),
-        "b": 2048 * quantity.NANO,
-    }
+    found = await custom(server, {GROUP: group(*served), f"{GROUP}/{version}/nodes/*/m": answer})
+    assert found == {"a": quantity.parse("1500m"), "b": 2048 * quantity.NANO}
     assert server.asked == [GROUP, f"{GROUP}/{version}/nodes/*/m"]
 
 
 async def test_a_value_that_is_none_costs_only_its_node(server: Any) -> None:
     items = [value("a", "nonsense"), value("b", "7"), value("c", None)]
-    server.answers = {GROUP: group("v1beta2"), f"{GROUP}/v1beta2/nodes/*/m": {"items": items}}
-    async with ApiClient(ApiAccess(server.url)) as client:
-        assert set(await CustomMetricsSource(client).query("m")) == {"b"}
+    assert set(await custom(server, SERVED | {M: {"items": items}})) == {"b"}
 
 
 @pytest.mark.parametrize(
@@ -177,17 +172,15 @@ async def test_a_value_that_is_none_costs_only_its_node(server: Any) -> None:
     [
         ({}, "the custom metrics API is not installed"),
         ({GROUP: group("v2")}, "serves v2; one of v1beta2, v1beta1 is needed"),
-        ({GROUP: group("v1beta2")}, "does not serve m for nodes"),
-        ({GROUP: group("v1beta2"), f"{GROUP}/v1beta2/nodes/*/m": 503}, "Unavailable"),
-        ({GROUP: group("v1beta2"), f"{GROUP}/v1beta2/nodes/*/m": 403}, "Forbidden"),
-        ({GROUP: group("v1beta2"), f"{GROUP}/v1beta2/nodes/*/m": [1]}, "MalformedResponse"),
+        (SERVED, "does not serve m for nodes"),
+        (SERVED | {M: 503}, "Unavailable"),
+        (SERVED | {M: 403}, "Forbidden"),
+        (SERVED | {M: [1]}, "MalformedResponse"),
     ],
 )
 async def test_what_cannot_be_had_says_why(server: Any, answers: Any, said: str) -> None:
-    server.answers = answers
-    async with ApiClient(ApiAccess(server.url)) as client:
-        with pytest.raises(MetricUnavailable, match=said):
-            await CustomMetricsSource(client).query("m")
+    with pytest.raises(MetricUnavailable, match=said):
+        await custom(server, answers)
 
 
 # An instant query for each metric, one value a node.

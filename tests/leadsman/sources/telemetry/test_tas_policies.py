@@ -1,6 +1,5 @@
 """Policies by list and watch: changed at once, a bad one refused by its path, its last good version kept."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 from leadsman.decision.telemetry.taspolicy import PolicyKey
 from leadsman.kube.access import ApiAccess
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings, TelemetrySources
+from tests.testbed.background import running
 from tests.testbed.scripted_api_server import FakeApiServer
 
 BASE = "/apis/telemetry.intel.com/v1alpha1/namespaces"
@@ -24,11 +24,8 @@ def spec(operator: str = "GreaterThan", metric: str = "m") -> Any:
 @pytest.fixture
 async def sources(api: FakeApiServer) -> AsyncIterator[TelemetrySources]:
     settings = TelemetrySettings(("custom-metrics", "agents"), ApiAccess(api.url), poll_interval_seconds=0.2)
-    async with TelemetrySources(settings) as one, asyncio.TaskGroup() as group:
-        tasks = [group.create_task(loop, name=name) for name, loop in one.tasks()]
+    async with TelemetrySources(settings) as one, running(*(loop for _, loop in one.tasks())):
         yield one
-        for task in tasks:
-            task.cancel()
 
 
 async def test_a_policy_comes_changes_and_goes_within_a_second(
