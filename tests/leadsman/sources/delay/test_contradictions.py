@@ -1,7 +1,6 @@
 """Who is named for reports that others contradict: liars, and hardly an honest node."""
 
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,28 +11,28 @@ from leadsman.decision.policy import Statistic
 from leadsman.network.fitting import FitBudget
 from leadsman.network.measured_pairs import Floats
 from leadsman.simulator.generated_cluster import rack_network, random_peers
-from leadsman.sources.delay.fitted_estimates import FittedEstimates, Measurements, fit_estimates, gather_measurements
+from leadsman.sources.delay.fitted_estimates import FittedEstimates, fit_estimates, gather_measurements
 from leadsman.state.snapshot import Snapshot
-from tests.leadsman.sources.delay.conftest import Make
+from tests.leadsman.network.conftest import matrix
+from tests.leadsman.sources.delay.conftest import node_state
 
 QUICK = FitBudget(members=4, steps=150, landmarks=64, calibration_rounds=2)
-PEERS = 16
 LIAR = 7
 RttReports = dict[int, dict[int, float]]
 """Reporter → target → milliseconds; NaN: no reply."""
 
 
 def planetlab() -> Floats:
-    return np.loadtxt(Path(__file__).parents[3] / "data" / "rtt" / "planetlab_1.txt.gz")
+    return matrix("planetlab_1")
 
 
 def racks() -> Floats:
     return rack_network(3, 5, 16, np.random.default_rng(1)).rtt_ms
 
 
-def reported(rtt_ms: Floats) -> RttReports:
+def reported(rtt_ms: Floats, peers: int = 16) -> RttReports:
     """Every node measures some others."""
-    one, other = random_peers(len(rtt_ms), PEERS, np.random.default_rng(1))
+    one, other = random_peers(len(rtt_ms), peers, np.random.default_rng(1))
     there = rtt_ms[one, other] > 0
     reports: RttReports = {node: {} for node in range(len(rtt_ms))}
     for reporter, target in zip(one[there].tolist(), other[there].tolist(), strict=True):
@@ -41,12 +40,12 @@ def reported(rtt_ms: Floats) -> RttReports:
     return reports
 
 
-def fitted(reports: RttReports) -> FittedEstimates:
+def fitted(reports: RttReports, before: FittedEstimates | None = None) -> FittedEstimates:
     states = {
-        name(node): Make.state({name(peer): ms if ms == ms else None for peer, ms in peers.items()})
+        name(node): node_state({name(peer): ms if ms == ms else None for peer, ms in peers.items()})
         for node, peers in reports.items()
     }
-    return fit_estimates(gather_measurements(Snapshot(states), 1.0, Statistic.P50), 1.0, budget=QUICK)
+    return fit_estimates(gather_measurements(Snapshot(states), 1.0, Statistic.P50), 1.0, before, QUICK)
 
 
 def name(node: int) -> str:
@@ -107,20 +106,18 @@ def test_a_node_that_nobody_gets_a_reply_from_is_named_for_that() -> None:
 
 # Estimates of a network in which one node lies about what it measured: the links stay where all others see them.
 
-NODES, PEERS_OF_EACH = 60, 12
-NAMES = [f"n-{number:02}" for number in range(NODES)]
+NODES = 60
 
 
-def measured(rtt_ms: Floats, liar: int | None = None, factor: Floats | float = 1.0) -> Measurements:
-    """Every node measures some others; the liar multiplies what it measured."""
-    peers: dict[str, dict[str, float | None]] = {name: {} for name in NAMES}
-    for one, other in zip(*random_peers(NODES, PEERS_OF_EACH, np.random.default_rng(0)), strict=True):
-        ms = float(rtt_ms[one, other])
-        if one == liar:
-            ms = float(np.clip(ms * np.broadcast_to(factor, NODES)[other], 0.001, 60_000))
-        peers[NAMES[one]][NAMES[other]] = ms
-    snapshot = Snapshot({name: Make.state(measured) for name, measured in peers.items()})
-    return gather_measurements(snapshot, 1.0, Statistic.P50)
+def small_network(seed: int) -> Floats:
+    return rack_network(3, 4, 5, np.random.default_rng(seed)).rtt_ms
+
+
+def lied(rtt_ms: Floats, liar: int, factor: Floats) -> RttReports:
+    """The liar multiplies what it measured of each node."""
+    reports = reported(rtt_ms, 12)
+    claims = {target: float(np.clip(ms * factor[target], 0.001, 60_000)) for target, ms in reports[liar].items()}
+    return reports | {liar: claims}
 
 
 def errors(fitted: FittedEstimates, truth: Floats, node: int) -> tuple[Floats, Floats]:
@@ -133,9 +130,8 @@ def errors(fitted: FittedEstimates, truth: Floats, node: int) -> tuple[Floats, F
 
 
 @cache
-def honest_fit(network: int) -> tuple[Floats, FittedEstimates]:
-    truth = rack_network(3, 4, 5, np.random.default_rng(network)).rtt_ms
-    return truth, fit_estimates(measured(truth), 0.0, budget=QUICK)
+def honest_fit(network: int) -> FittedEstimates:
+    return fitted(reported(small_network(network), 12))
 
 
 @settings(max_examples=20, deadline=None, derandomize=True)
@@ -145,32 +141,29 @@ def test_one_liar_draws_no_link_nearer_and_moves_no_others_beyond_the_honest_spr
 ) -> None:
     """Whatever it says of each node. Honest spread: what the reports of nine of ten honest nodes are off by at most.
     Its own links it may make seem longer, as it could by answering late."""
-    truth, honest = honest_fit(network)
-    claims = measured(truth, liar, 10 ** np.random.default_rng(seed).uniform(-6, 6, NODES))
-    own, others = errors(fit_estimates(claims, 0.0, budget=QUICK), truth, liar)
-    spread = max(honest.plausibility.highest, -honest.plausibility.lowest)
+    truth, honest = small_network(network), honest_fit(network).plausibility
+    claims = lied(truth, liar, 10 ** np.random.default_rng(seed).uniform(-6, 6, NODES))
+    own, others = errors(fitted(claims), truth, liar)
+    spread = max(honest.highest, -honest.lowest)
     assert np.quantile(own, 0.1) >= -spread
     assert np.quantile(np.abs(others), 0.9) <= spread
 
 
 def test_a_lie_about_one_node_is_left_out_and_estimated() -> None:
-    truth = rack_network(3, 4, 5, np.random.default_rng(1)).rtt_ms
-    nodes = measured(truth)
-    target = next(
-        peer for one, peer in zip(nodes.source, nodes.target, strict=True) if one == 7 and truth[7, peer] > 0.5
-    )
-    factor = np.ones(NODES)
-    factor[target] = 1e-6
-    fitted = fit_estimates(measured(truth, 7, factor), 0.0, budget=QUICK)
-    row = fitted.row("n-07")
-    at = row.nodes.index(NAMES[target])
-    assert NAMES[target] in fitted.implausible["n-07"]
+    truth = small_network(1)
+    reports = reported(truth, 12)
+    target = next(peer for peer in reports[LIAR] if truth[LIAR, peer] > 0.5)
+    reports[LIAR][target] = 0.001
+    found = fitted(reports)
+    row = found.row(name(LIAR))
+    at = row.nodes.index(name(target))
+    assert name(target) in found.implausible[name(LIAR)]
     assert row.source[at] == "coordinates"
-    assert row.rtt_ms[at] == pytest.approx(truth[7, target], rel=0.5)
+    assert row.rtt_ms[at] == pytest.approx(truth[LIAR, target], rel=0.5)
     assert row.lowest_ms[at] > 0.2
 
 
 def test_a_liar_that_becomes_honest_is_believed_again() -> None:
-    truth = rack_network(3, 4, 5, np.random.default_rng(1)).rtt_ms
-    lied = fit_estimates(measured(truth, 7, 1e-6), 0.0, budget=QUICK)
-    assert "n-07" not in fit_estimates(measured(truth), 1.0, lied, QUICK).implausible
+    truth = small_network(1)
+    before = fitted(lied(truth, LIAR, np.full(NODES, 1e-6)))
+    assert name(LIAR) not in fitted(reported(truth, 12), before).implausible

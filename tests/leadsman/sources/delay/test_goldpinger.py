@@ -16,21 +16,20 @@ from leadsman.sources.delay.goldpinger import BadCheckAll, GoldpingerPoller, Gol
 NAMES = {f"10.0.0.{node}": f"edge-{node}" for node in range(10)}
 
 
-def body(stamp: str = "") -> str:
+def peer(host: int, ms: object = None, ok: bool = True, **more: object) -> dict[str, Any]:
+    """As Go writes it: 0 ms is left out."""
+    timed = {} if ms is None else {"response-time-ms": ms}
+    return {"OK": ok, "HostIP": f"10.0.0.{host}", "PodIP": f"10.1.0.{host}", "status-code": 200} | timed | more
+
+
+def reporter(host: int, peers: object, ok: bool = True) -> dict[str, Any]:
+    return {"OK": ok, "HostIP": f"10.0.0.{host}", "PodIP": f"10.1.0.{host}", "response": {"podResults": peers}}
+
+
+def body(**stamp: Any) -> str:
     """edge-1 measured edge-2; edge-2 measured edge-1 at 7 ms and nobody else."""
-    timed: dict[str, Any] = {"OK": True, "response-time-ms": 12} | ({"PingTime": stamp} if stamp else {})
-    return json.dumps(
-        {
-            "responses": {
-                "gp-1": checked(1, {"gp-2": {"HostIP": "10.0.0.2"} | timed}),
-                "gp-2": checked(2, {"gp-1": {"HostIP": "10.0.0.1", "OK": True, "response-time-ms": 7}}),
-            }
-        }
-    )
-
-
-def checked(node: int, peers: object) -> dict[str, Any]:
-    return {"OK": True, "HostIP": f"10.0.0.{node}", "response": {"podResults": peers}}
+    responses = {"gp-1": reporter(1, {"gp-2": peer(2, 12, **stamp)}), "gp-2": reporter(2, {"gp-1": peer(1, 7)})}
+    return json.dumps({"responses": responses})
 
 
 class Pinger:
@@ -102,33 +101,21 @@ async def test_an_answer_too_large_is_given_up(source: GoldpingerPoller, monkeyp
 
 async def test_a_reporter_whose_pings_stand_still_counts_no_more(source: GoldpingerPoller, pinger: Pinger) -> None:
     """It repeats what it measured long ago; the other is asked again each time."""
-    pinger.text = body(stamp="2026-01-01T00:00:00.000Z")
+    pinger.text = body(PingTime="2026-01-01T00:00:00.000Z")
     await polled(source)
     pinger.now = 130.0
     await polled(source)
     assert source.current
     assert source.current.reports.keys() == {"edge-2"}
-    pinger.text = body(stamp="2026-01-01T00:00:31.000Z")
+    pinger.text = body(PingTime="2026-01-01T00:00:31.000Z")
     await polled(source)
     assert source.current.reports.keys() == {"edge-1", "edge-2"}
 
 
 # Goldpinger's oddities. The bodies are written after its swagger.yml, v3 unless said otherwise.
 
-NAME_BY_ADDRESS = {"10.0.0.1": "edge-1", "10.0.0.2": "edge-2", "10.0.0.3": "edge-3"}
 
-
-def peer(host: int, ms: object = None, ok: bool = True, **more: object) -> dict[str, Any]:
-    """As Go writes it: 0 ms is left out."""
-    timed = {} if ms is None else {"response-time-ms": ms}
-    return {"OK": ok, "HostIP": f"10.0.0.{host}", "PodIP": f"10.1.0.{host}", "status-code": 200} | timed | more
-
-
-def reporter(host: int, peers: object, ok: bool = True) -> dict[str, Any]:
-    return {"OK": ok, "HostIP": f"10.0.0.{host}", "PodIP": f"10.1.0.{host}", "response": {"podResults": peers}}
-
-
-def parsed(responses: object, names: dict[str, str] = NAME_BY_ADDRESS, **more: object) -> tuple[Any, Any]:
+def parsed(responses: object, names: dict[str, str] = NAMES, **more: object) -> tuple[Any, Any]:
     return parse_check_all(json.dumps({"OK": True, "responses": responses} | more).encode(), names)
 
 
@@ -206,4 +193,4 @@ def test_the_stamp_is_the_newest_ping_and_an_unset_time_is_none() -> None:
 )
 def test_anything_else_is_no_answer(body: bytes) -> None:
     with pytest.raises(BadCheckAll, match="not a response to GET /check_all"):
-        parse_check_all(body, NAME_BY_ADDRESS)
+        parse_check_all(body, NAMES)
