@@ -19,6 +19,9 @@ from leadsman.state.snapshot import Freshness
 ERROR, WARNING = "error", "warning"
 SOON_DAYS_LEFT = 14
 
+SCHEDULER_ASKS = "kube-scheduler asks"
+"""Names the check that one replica cannot make for all: kube-scheduler keeps asking the one that it is connected to."""
+
 WHAT_TO_DO = {
     "policy file": "correct the file; the last good policy stays in use meanwhile",
     "certificates": "make the files again with leadsman certs; the previous ones stay in use meanwhile",
@@ -177,7 +180,7 @@ def _of_process(sources: ApiSources, view: ClusterView) -> Iterator[Check]:
     )
     decisions, overdue = len(sources.journal), sources.workers.overdue
     yield _check(
-        "kube-scheduler asks",
+        SCHEDULER_ASKS,
         WARNING,
         f"{decisions} decisions are kept",
         "" if decisions else "kube-scheduler has not asked this replica",

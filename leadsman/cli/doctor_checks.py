@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from extender.api.overview import Overview
+from extender.api.overview import SCHEDULER_ASKS, Overview
 from leadsman.cli.kubectl import is_ready
 
 
@@ -228,7 +228,7 @@ def _state(pod: str, overview: Overview) -> Iterator[Finding]:
         yield Finding("state", status, f"{pod}: {fresh} of {total} nodes are fresh", what)
     else:
         yield Finding("state", Status.OK, f"{pod}: all {total} nodes are fresh")
-    for problem in overview.problems:
+    for problem in (each for each in overview.problems if each.name != SCHEDULER_ASKS):
         yield Finding("state", Status.WARNING, f"{pod}: {problem.text}", problem.what_to_do)
 
 

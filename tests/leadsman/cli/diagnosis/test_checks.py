@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.api.live import CertificateDays, DecisionRates, WaitingPods
-from extender.api.overview import Check, NodeCounts, Overview, PairCounts
+from extender.api.overview import SCHEDULER_ASKS, Check, NodeCounts, Overview, PairCounts
 from leadsman.cli.doctor_checks import Denied, Seen, Status, diagnose
 
 
@@ -69,7 +69,9 @@ STALE = {"nodes": NodeCounts(0, 0, 1, 0), "problems": [REFUSED]}
 
 
 def test_a_sound_cluster_has_no_advice() -> None:
-    findings = diagnose(SOUND, "1.0")
+    """kube-scheduler asks one replica for as long as the connection lasts."""
+    spare = overview(decisions=decisions(0, 0), problems=[Check(SCHEDULER_ASKS, False, "warning", "not asked", "do")])
+    findings = diagnose(replace(SOUND, extenders=view() | {"extender-b": spare}), "1.0")
     assert {each.status for each in findings} == {Status.OK}
     assert {each.what_to_do for each in findings} == {""}
 
