@@ -63,6 +63,9 @@ WRITES_PER_SECOND, WRITES_BURST = 20.0, 50
 CONTAINER = "hold"
 GRACE_SECONDS = 1
 
+_LABELS = {"app": "leadsman-placeholder", "app.kubernetes.io/part-of": "leadsman"}
+"""By `app` they are one type of pod: else each would have a record of failures of its own."""
+
 NEEDS_LIMITS = ("hugepages-",)
 
 
@@ -132,12 +135,14 @@ def _described(action: PlaceholderAction) -> str:
 
 def placeholder_body(action: CreatePlaceholder, settings: PlaceholderSettings) -> dict[str, Any]:
     """Makes the placeholder to create."""
-    labels = {PLACEHOLDER_LABEL: node_label(action.node), "app.kubernetes.io/part-of": "leadsman"}
-    return room_body({"generateName": "placeholder-", "labels": labels}, action, settings)
+    return room_body({"generateName": "placeholder-"}, {PLACEHOLDER_LABEL: node_label(action.node)}, action, settings)
 
 
 def room_body(
-    metadata: Mapping[str, Any], room: CreatePlaceholder | HoldRoom, settings: PlaceholderSettings
+    metadata: Mapping[str, Any],
+    labels: Mapping[str, str],
+    room: CreatePlaceholder | HoldRoom,
+    settings: PlaceholderSettings,
 ) -> dict[str, Any]:
     """Makes a pod that holds room. kube-scheduler places it, which is how it sees that there is room."""
     sizes = {"cpu": f"{room.requests.cpu_millis}m", "memory": str(room.requests.memory_bytes)}
@@ -147,7 +152,7 @@ def room_body(
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {**metadata, "namespace": PLACEHOLDER_NAMESPACE},
+        "metadata": {**metadata, "namespace": PLACEHOLDER_NAMESPACE, "labels": {**_LABELS, **labels}},
         "spec": {
             "affinity": {
                 "nodeAffinity": {

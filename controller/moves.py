@@ -69,8 +69,7 @@ RETRY_EVICTION_SECONDS = 5.0
 
 def hold_body(action: HoldRoom, settings: PlaceholderSettings) -> dict[str, Any]:
     """Makes the pod that holds room. Its name is its purpose, so that a second one is never made for it."""
-    labels = {HELD_FOR_LABEL: action.for_uid, "app.kubernetes.io/part-of": "leadsman"}
-    body = room_body({"name": f"hold-{action.for_uid}", "labels": labels}, action, settings)
+    body = room_body({"name": f"hold-{action.for_uid}"}, {HELD_FOR_LABEL: action.for_uid}, action, settings)
     return {**body, "spec": {**body["spec"], "activeDeadlineSeconds": HOLD_LASTS_SECONDS}}
 
 

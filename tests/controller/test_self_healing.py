@@ -24,6 +24,7 @@ from leadsman.planning.failover.node_verdict import (
 )
 from leadsman.planning.recovery_plan import UNREACHABLE_TAINT, RecoveryBudget
 from leadsman.published.self_healing import SELF_HEALING, Hold
+from leadsman.rewards.pod_types import pod_type
 from leadsman.sources.delay.matrix import DelayMatrix
 from leadsman.testbed.api_objects import ObjectPath
 from tests.controller.followed import (
@@ -192,6 +193,13 @@ async def test_nothing_is_done_before_the_state_is_written(cluster: Cluster) -> 
     assert cluster.taints("edge-1") == []
     await cluster.healing.recovery.turn()
     assert cluster.taints("edge-1") == [UNREACHABLE_TAINT]
+
+
+async def test_placeholders_are_one_type_of_pod_whatever_their_names(cluster: Cluster) -> None:
+    """Else each is a type of its own, with a record of failures in etcd."""
+    await cluster.cover()
+    [placeholder] = cluster.api.objects.all(ObjectPath("/api/v1/pods", namespace="leadsman-placeholders"))
+    assert pod_type(placeholder["metadata"]["labels"], placeholder["metadata"]["name"], "") == "leadsman-placeholder"
 
 
 async def test_a_refused_placeholder_leaves_the_pod_uncovered_with_the_refusal(cluster: Cluster) -> None:
