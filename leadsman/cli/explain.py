@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from extender.api.decisions import DecisionDetail, DecisionRow, WhatIfRequest
 from leadsman.cli import extender_client, output
-from leadsman.cli.extender_client import ExtenderApi, ExtenderError, Refused, asks_kubectl
+from leadsman.cli.extender_client import ExtenderApi, ExtenderError, asks_kubectl
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import existing_file
 from leadsman.cli.kubectl import Kubectl
@@ -106,21 +106,15 @@ def _ask(api: ExtenderApi, path: str, wants_all: bool, body: object = None) -> D
 
 
 def _newest(replicas: Sequence[ExtenderApi], path: str, wants_all: bool) -> DecisionDetail:
-    """Returns the newest decision on the pod that any replica keeps. Raises ExtenderError when none does, or might.
-
-    What is not reached may keep a newer one: standard error says so.
-    """
+    """Returns the newest decision on the pod that any replica keeps. Raises ExtenderError when none does."""
     found, failed = list[DecisionDetail](), list[ExtenderError]()
     for api in replicas:
         try:
             found.append(_ask(api, path, wants_all))
         except ExtenderError as error:
             failed.append(error)
-    silent = [error for error in failed if not isinstance(error, Refused)]
     if not found:
-        raise (silent or failed)[0]
-    for each in silent:
-        print(f"not asked: {each}", file=sys.stderr)
+        raise failed[0]
     return min(found, key=lambda each: each.seconds_ago)
 
 

@@ -6,6 +6,7 @@ the replica that made it, so who asks for one asks them all.
 
 import argparse
 import contextlib
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from http.client import HTTPException
 from typing import Any, TypeVar
@@ -37,10 +38,6 @@ _DEFAULT_URL = f"http://127.0.0.1:{API_PORT}"
 
 class ExtenderError(CommandFailed):
     """The extender cannot be asked; the text says why and what to do."""
-
-
-class Refused(ExtenderError):
-    """The extender was reached, and says why it has no answer."""
 
 
 def options(add: Options, json: str) -> None:
@@ -89,7 +86,7 @@ class ExtenderApi:
             with opener.open(request, timeout=_TIMEOUT_SECONDS) as answer:
                 return bytes(answer.read())
         except HTTPError as error:
-            raise Refused(_refusal(error.read()) or str(error)) from error
+            raise ExtenderError(_refusal(error.read()) or str(error)) from error
         except (OSError, HTTPException) as error:
             reason = getattr(error, "reason", error)
             raise ExtenderError(f"cannot reach {self.name}: {reason}. {self._hint}".strip()) from error
@@ -119,7 +116,11 @@ def asks_kubectl(args: argparse.Namespace) -> bool:
 
 @contextlib.contextmanager
 def connect_to_every(args: argparse.Namespace, *, first: bool = False) -> Iterator[Sequence[ExtenderApi]]:
-    """Connects to all replicas, for what each alone keeps. first: only to the first ready one. Raises KubectlError."""
+    """Connects to all replicas that answer, for what each alone keeps. first: only to the first of them.
+
+    Standard error says which did not: one whose node has just died is still called ready. Raises CommandFailed when
+    none does.
+    """
     if not asks_kubectl(args):
         hint = (
             f"Name the address of its --api-listen with --extender URL, or have it found: --extender {THROUGH_KUBECTL}"
@@ -128,8 +129,22 @@ def connect_to_every(args: argparse.Namespace, *, first: bool = False) -> Iterat
         return
     ours, hint = Kubectl.of(args), f"Look at its pods: kubectl get pods -n {args.extender_namespace}"
     pods = extender_pods(ours, args.extender_namespace)
+    answering, silent = list[ExtenderApi](), list[CommandFailed]()
     with contextlib.ExitStack() as stack:
-        yield [stack.enter_context(forwarded(ours, pod, API_PORT, hint)) for pod in (pods[:1] if first else pods)]
+        for pod in pods:
+            try:
+                api = stack.enter_context(forwarded(ours, pod, API_PORT, hint))
+                api.read(f"{PREFIX}/decisions?limit=1")
+                answering.append(api)
+            except (KubectlError, ExtenderError) as error:
+                silent.append(error)
+            if answering and first:
+                break
+        if not answering:
+            raise silent[0]
+        for each in silent:
+            print(f"not asked: {each}", file=sys.stderr)
+        yield answering
 
 
 @contextlib.contextmanager

@@ -87,6 +87,19 @@ async def test_the_newest_decision_of_all_replicas_is_shown_whichever_made_it(
     assert "no decision on shop/cap-00000 is kept here" in elsewhere[2], "it is looked for in the context's namespace"
 
 
+async def test_a_replica_that_does_not_answer_keeps_nobody_from_asking_another(started, called, kubectl) -> None:
+    """Its node has just died, and the API server still calls it ready."""
+    async with started(decided=True) as api:
+        kubectl({"pods": [extender_pod("extender-a"), extender_pod("extender-b")]}, {"extender-b": api})
+        for words in (["nodes"], ["explain"]):
+            code, shown, said = await called(*words, "--extender", "kubectl")
+            assert code == 0
+            assert "node-00000" in shown or "default/" in shown
+            assert "extender-a" in said
+        kubectl({"pods": [extender_pod("extender-a")]})
+        assert (await called("nodes", "--extender", "kubectl"))[0] == 1
+
+
 async def test_what_a_pod_s_owner_wrote_reaches_no_terminal_as_a_command(
     started: Started, called: Called, tmp_path: Path
 ) -> None:
