@@ -31,7 +31,8 @@ from leadsman.state.etcd_http import EtcdAccess as StoreAccess
 from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.api_objects import parse_path
 from leadsman.testbed.etcd import free_ports
-from tests.controller.followed import event_writer, in_background, tools
+from tests.controller.followed import event_writer, tools
+from tests.testbed.background import running
 from tests.testbed.scripted_api_server import FakeApiServer
 
 WITHIN_SECONDS = 60.0
@@ -48,7 +49,7 @@ async def client(api: FakeApiServer) -> AsyncIterator[ApiClient]:
 @pytest.fixture
 async def recorder(client: ApiClient) -> AsyncIterator[EventWriter]:
     one = event_writer(client)
-    async with in_background(one.run()):
+    async with running(one.run()):
         yield one
 
 
@@ -98,7 +99,7 @@ async def acting(api: FakeApiServer, *nodes: str) -> AsyncIterator[Acting]:
         api.put(f"/api/v1/nodes/{name}", {"metadata": {"labels": {"kubernetes.io/hostname": name}}})
     async with ApiClient(ApiAccess(api.url), deadline_seconds=5.0) as client:
         one = Acting(client, event_writer(client))
-        async with in_background(one.watched.run(), one.recorder.run()):
+        async with running(one.watched.run(), one.recorder.run()):
             await asyncio.wait_for(one.watched.loaded.wait(), WITHIN_SECONDS)
             yield one
 
@@ -110,7 +111,7 @@ def labels(api: FakeApiServer, node: str) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def running(api: FakeApiServer, **more: Any) -> AsyncIterator[int]:
+async def started(api: FakeApiServer, **more: Any) -> AsyncIterator[int]:
     """A process in this loop, without an etcd; it listens, and has left when the block ends. Yields its port."""
     (port,) = free_ports(1)
     telemetry = TelemetrySettings(("agents",), ApiAccess(api.url))

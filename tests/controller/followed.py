@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +24,7 @@ from leadsman.sources.cluster.cluster_follower import ClusterFollower
 from leadsman.sources.delay.matrix import DelayMatrix
 from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.api_objects import ObjectPath
+from tests.testbed.background import running
 from tests.testbed.scripted_api_server import FakeApiServer
 from tests.waiting import until
 
@@ -139,20 +140,8 @@ def bind_placeholders(api: FakeApiServer) -> None:
 
 
 @asynccontextmanager
-async def in_background(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """From entry to exit."""
-    tasks = [asyncio.create_task(each) for each in work]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-@asynccontextmanager
 async def followed(follower: ClusterFollower) -> AsyncIterator[None]:
     """Follows from entry, which waits for the first cluster, to exit."""
-    async with in_background(follower.run()):
+    async with running(follower.run()):
         await until(lambda: follower.current is not None)
         yield

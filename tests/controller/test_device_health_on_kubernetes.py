@@ -21,8 +21,9 @@ from leadsman.kube.objects import PartialObjectMetadata
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import DEVICE_TAINT_RULES, NODES
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
-from tests.controller.followed import in_background, tools
+from tests.controller.followed import tools
 from tests.controller.real_cluster import controller_of, granted_rights, real_cluster, used_rights
+from tests.testbed.background import running
 from tests.testbed.kube_apiserver import KubeApiServer
 from tests.waiting import until
 
@@ -78,7 +79,7 @@ async def keeping(api: KubeApiServer, dry_run: bool = False) -> AsyncIterator[He
         given = tools(client, None if dry_run else recorder, clock=lambda: health.now)
         keeper = DeviceHealthKeeper(given, telemetry, NodeCache(nodes), lambda: policy[0])
         health = Health(keeper, recorder, policy)
-        async with in_background(keeper.rules.reflector.run(), keeper.slices.run(), nodes.run(), recorder.run()):
+        async with running(keeper.rules.reflector.run(), keeper.slices.run(), nodes.run(), recorder.run()):
             await until(lambda: keeper.rules.is_ready and keeper.slices.loaded.is_set() and nodes.loaded.is_set())
             yield health
 

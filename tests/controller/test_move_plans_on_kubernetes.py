@@ -29,10 +29,11 @@ from leadsman.planning.replacement_plan import ReplacementSettings
 from leadsman.published.documents import encode
 from leadsman.published.moves import MovePlan, Outcome, PlannedMove, PlanOrigin, RunState
 from leadsman.testbed.etcd import Etcd, free_ports
-from tests.controller.followed import EDGES, PLACEHOLDERS, event_writer, in_background, tools
+from tests.controller.followed import EDGES, PLACEHOLDERS, event_writer, tools
 from tests.controller.real_cluster import AMOUNTS, SHOP, owned_pod, real_cluster
 from tests.controller.test_self_healing import verdict
 from tests.leadsman_process import LeadsmanProcess
+from tests.testbed.background import running
 from tests.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
 from tests.testbed.kube_component import KubeControllerManager
 from tests.testbed.kube_scheduler import KubeScheduler
@@ -241,7 +242,7 @@ async def carry_out(client: MortalClient, plan: str) -> Any:
     while True:
         healing = new_process(client)
         with suppress(Dies):
-            async with in_background(healing.cluster.run()):
+            async with running(healing.cluster.run()):
                 while True:
                     for keeper in healing.keepers:
                         await keeper.turn()
@@ -256,7 +257,7 @@ async def test_four_moves_of_two_deployments_survive_a_kill_before_each_write_an
     cluster: KubeApiServer, tmp_path: Path
 ) -> None:
     kubelets = Kubelets(cluster)
-    async with in_background(kubelets.run()):
+    async with running(kubelets.run()):
         for name in ("web", "db"):
             await asyncio.to_thread(deploy, cluster, name)
         await asyncio.to_thread(blocked_until, lambda: settled(cluster), "all pods run", WITHIN_SECONDS)

@@ -12,7 +12,8 @@ from leadsman.planning.failover import verdicts
 from leadsman.planning.failover.node_verdict import LeaseView, NodeVerdict, Signal, Signals, Timeline, Truth
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.testbed.api_objects import ObjectPath, parse_path
-from tests.controller.followed import in_background, tools
+from tests.controller.followed import tools
+from tests.testbed.background import running
 from tests.testbed.scripted_api_server import FakeApiServer
 from tests.waiting import until
 
@@ -107,7 +108,7 @@ class Followed:
 async def followed(api: FakeApiServer, client: ApiClient) -> AsyncIterator[Followed]:
     one = Followed(api, client)
     one.renew("n1")
-    async with in_background(one.leases.reflector.run()):
+    async with running(one.leases.reflector.run()):
         await until(one.leases.reflector.loaded.is_set)
         yield one
 

@@ -15,8 +15,8 @@ from leadsman.kube.access import ApiAccess
 from leadsman.planning.moves.search import Search
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
 from leadsman.state.etcd_http import EtcdAccess
-from tests.controller.followed import in_background
 from tests.installed_package import install_picky
+from tests.testbed.background import running
 from tests.waiting import until
 
 GIB = 2**30
@@ -50,7 +50,7 @@ async def test_no_planner_is_offered_a_node_that_a_plugin_refuses(
     assert await new_place(parts_of(policy)) == "b"
     policy.write_text(install_picky(tmp_path, monkeypatch))
     parts = parts_of(policy)
-    async with in_background(parts.plugins.run()):
+    async with running(parts.plugins.run()):
         await until(lambda: parts.plugins.plugins and parts.plugins.plugins[0].state == "active")
         assert await new_place(parts) == "c"
     parts.plugins.close()

@@ -17,8 +17,9 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
 from leadsman.planning.moves.mover import MoveResult
 from leadsman.planning.replacement_plan import ReplacementSettings
-from tests.controller.followed import EDGES, KnownHolds, delays, in_background, inputs_of, tools
+from tests.controller.followed import EDGES, KnownHolds, delays, inputs_of, tools
 from tests.controller.real_cluster import SHOP, controller_of, granted_rights, owned_pod, real_cluster, used_rights
+from tests.testbed.background import running
 from tests.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
 from tests.testbed.kube_scheduler import KubeScheduler
 from tests.waiting import until
@@ -84,14 +85,14 @@ async def test_req3_gets_the_room_of_req1_which_lands_within_its_own_bound_by_th
 ) -> None:
     async with controller_of(cluster) as (client, recorder):
         story = Story(cluster, client, recorder)
-        async with in_background(story.follower.run()):
+        async with running(story.follower.run()):
             req1 = pod("req1", 25, *EDGES)
             req1["spec"]["nodeName"] = "edge-1"
             await asyncio.to_thread(cluster.call, "POST", SHOP, req1)
             await until(lambda: story.nodes().get("req1") == "edge-1")
             await asyncio.to_thread(cluster.call, "POST", SHOP, pod("req3", 1, "edge-1"))
             await until(lambda: story.nodes().get("req3") == "")
-            async with in_background(story.run()):
+            async with running(story.run()):
                 await until(lambda: bool(story.replacement.ended))
                 assert story.replacement.ended == {MoveResult.REPLACED: 1}
                 assert story.held_at_eviction[0] == "edge-1"

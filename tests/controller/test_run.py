@@ -16,7 +16,7 @@ from leadsman.kube.resources import LEASES, NODES
 from leadsman.sources.telemetry.telemetry_sources import TASPOLICY_RESOURCE, TelemetrySettings
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.testbed.api_objects import parse_path
-from tests.controller.conftest import running
+from tests.controller.conftest import started
 from tests.testbed.scripted_api_server import FakeApiServer
 from tests.waiting import until
 
@@ -44,7 +44,7 @@ async def page(port: int, path: str) -> tuple[int, str]:
 
 async def test_labels_of_a_policy_that_is_gone_go_and_others_stay(api: FakeApiServer) -> None:
     api.put(NODES.path("", "n1"), {"metadata": MARKED})
-    async with running(api):
+    async with started(api):
         await until(lambda: node_labels(api) == {"other": "x"})
         assert of(api, LEASE, "spec", "holderIdentity") == "one"
     assert of(api, LEASE, "spec", "holderIdentity") == "", "given up at the end"
@@ -53,7 +53,7 @@ async def test_labels_of_a_policy_that_is_gone_go_and_others_stay(api: FakeApiSe
 async def test_nodes_are_watched_once(api: FakeApiServer) -> None:
     """5,000 kubelets update them all the time."""
     api.put(NODES.path("", "n1"), {"metadata": MARKED})
-    async with running(api):
+    async with started(api):
         await until(lambda: node_labels(api) == {"other": "x"})
         watches = [asked for asked in api.requests if asked.verb == "watch" and asked.path == NODES.path()]
     assert len(watches) == 1
@@ -61,7 +61,7 @@ async def test_nodes_are_watched_once(api: FakeApiServer) -> None:
 
 async def test_a_dry_run_shows_the_plan_and_writes_nothing(api: FakeApiServer) -> None:
     api.put(NODES.path("", "n1"), {"metadata": MARKED})
-    async with running(api, dry_run=True) as port:
+    async with started(api, dry_run=True) as port:
         plan = {}
         async with asyncio.timeout(60):
             while not plan.get("actions"):
@@ -90,7 +90,7 @@ async def test_a_policy_s_status_says_whether_it_is_used_and_an_event_tells_of_a
         found = of(api, TASPOLICY_RESOURCE.path("ns", name), "status", "conditions") or []
         return {each["type"]: (each["status"], each["reason"], each["observedGeneration"]) for each in found}
 
-    async with running(api):
+    async with started(api):
         await until(lambda: conditions("good") and conditions("bad"))
         assert conditions("good") == {"Accepted": ("True", "Accepted", 3), "Active": ("False", "NoMetrics", 3)}
         assert conditions("bad") == {"Accepted": ("False", "Invalid", 4), "Active": ("False", "Invalid", 4)}

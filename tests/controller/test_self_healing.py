@@ -32,12 +32,12 @@ from tests.controller.followed import (
     bind_placeholders,
     delays,
     event_writer,
-    in_background,
     inputs_of,
     owned_pod,
     put_nodes,
     tools,
 )
+from tests.testbed.background import running
 from tests.testbed.scripted_api_server import FakeApiServer
 from tests.waiting import until
 
@@ -122,7 +122,7 @@ async def started(
     put_nodes(api, **dict.fromkeys(EDGES, "8Gi"))
     api.put(POD, owned_pod("edge-1", labels={f"delay_{bound_to}": "10"}))
     cluster = Cluster(api, client, budget)
-    async with in_background(cluster.healing.cluster.run()):
+    async with running(cluster.healing.cluster.run()):
         await until(lambda: cluster.healing.cluster.loaded)
         yield cluster
 

@@ -14,9 +14,10 @@ from controller.settings import SelfHealingSettings
 from leadsman.planning.backups.placeholders import CoverageState
 from leadsman.planning.failover.node_verdict import NodeHealth
 from leadsman.planning.recovery_plan import UNREACHABLE_TAINT, RecoveryBudget
-from tests.controller.followed import EDGES, PLACEHOLDERS, in_background, inputs_of, tools
+from tests.controller.followed import EDGES, PLACEHOLDERS, inputs_of, tools
 from tests.controller.real_cluster import SHOP, controller_of, granted_rights, owned_pod, real_cluster, used_rights
 from tests.controller.test_self_healing import near, verdict
+from tests.testbed.background import running
 from tests.testbed.kube_apiserver import KubeApiServer
 from tests.waiting import until
 
@@ -73,7 +74,7 @@ async def test_a_failover_uses_all_rights_that_its_components_grant_and_no_other
                     await asyncio.to_thread(bind_placeholders, cluster)
                     await asyncio.sleep(0.05)
 
-        async with in_background(healing.cluster.run()):
+        async with running(healing.cluster.run()):
             await until(lambda: healing.cluster.loaded)
             await covered(1)
             put_web(cluster, "web-2", memory="2Gi")

@@ -10,8 +10,9 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
 from leadsman.planning.bounded_pods import HOLD_SECONDS, BoundResult
 from leadsman.testbed.api_objects import parse_path
-from tests.controller.followed import in_background, tools
+from tests.controller.followed import tools
 from tests.leadsman.planning.measured import measured
+from tests.testbed.background import running
 from tests.testbed.scripted_api_server import FakeApiServer
 from tests.waiting import until
 
@@ -51,7 +52,7 @@ async def sweeping(api: FakeApiServer, client: ApiClient, recorder: EventWriter)
     api.put("/api/v1/namespaces/shop/pods/right", pod("near", {"delay_edge-1": "25"}))
     api.put("/api/v1/namespaces/shop/pods/free", pod("far", {"app": "x"}))
     one = Sweeping(api, client, recorder)
-    async with in_background(one.reporter.reflector.run()):
+    async with running(one.reporter.reflector.run()):
         await until(one.reporter.reflector.loaded.is_set)
         yield one
 

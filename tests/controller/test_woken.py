@@ -11,7 +11,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.names import RETRIED_AT_ANNOTATION
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.delay.delay_sources import DelaySettings
-from tests.controller.conftest import running
+from tests.controller.conftest import started
 from tests.controller.followed import Told, listed, node_cache, tools, waiting_pod
 from tests.leadsman.planning.measured import measured
 from tests.testbed.scripted_api_server import FakeApiServer
@@ -47,7 +47,7 @@ async def test_a_pod_bound_to_a_workload_is_woken_when_that_is_placed(api: FakeA
         api.put(f"/api/v1/nodes/{name}", {"metadata": {}})
     waiting(api, delay_db="5")
     db(api)
-    async with running(api, delays=DelaySettings(matrix=matrix, metadata=metadata)) as port:
+    async with started(api, delays=DelaySettings(matrix=matrix, metadata=metadata)) as port:
         async with asyncio.timeout(60), aiohttp.ClientSession() as session:
             while await looked_seconds(session, port) == 0:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)

@@ -5,8 +5,8 @@ import io
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -82,22 +82,11 @@ class Extender(Struct):
         return self.metrics.registry.get_sample_value(name, labels) or 0.0
 
 
-Starter = Callable[..., AbstractAsyncContextManager[Extender]]
-Captured = Callable[[str], bytes]
-Labelled = Callable[[bytes, Mapping[str, str]], bytes]
-Args = Callable[..., bytes]
-
-
-@pytest.fixture
-def starts() -> Starter:
-    """starts(state=…, policy=…, limits=…, and what create_app takes): an extender that ends with the block."""
-    return _started
-
-
 @asynccontextmanager
-async def _started(
+async def starts(
     state: Any = None, policy: Any = None, limits: Any = None, ops: bool = False, tls: Any = None, **settings: Any
 ) -> AsyncIterator[Extender]:
+    """An extender that ends with the block. settings: what Decider, InputSources and create_app take."""
     metrics, workers = ExtenderMetrics(), settings.pop("workers", None) or WorkerPool()
     draining = settings.pop("draining", lambda: False)
     readiness = settings.pop("readiness", lambda: Health(True))
@@ -122,24 +111,14 @@ async def _started(
         yield Extender(await stack.enter_async_context(session), port, metrics, workers, f"http://127.0.0.1:{api_port}")
 
 
-@pytest.fixture
-def captured() -> Captured:
-    """captured("names-3-filter"): the body as kube-scheduler sent it."""
-    return _captured
-
-
-def _captured(name: str) -> bytes:
+def captured(name: str) -> bytes:
+    """The body as kube-scheduler sent it."""
     plain = CAPTURES / f"{name}.json"
     return plain.read_bytes() if plain.exists() else gzip.decompress((CAPTURES / f"{name}.json.gz").read_bytes())
 
 
-@pytest.fixture
-def labelled() -> Labelled:
+def labelled(body: bytes, labels: Mapping[str, str]) -> bytes:
     """A captured body whose pod carries these labels too; all other bytes stay."""
-    return _labelled
-
-
-def _labelled(body: bytes, labels: Mapping[str, str]) -> bytes:
     added = json.dumps(labels, separators=(",", ":")).encode()[1:-1]
     assert body.count(b'"labels":{"app"') >= 1
     return body.replace(b'"labels":{"app"', b'"labels":{' + added + b',"app"', 1)
@@ -162,12 +141,7 @@ def _node(node: str, peers: Mapping[str, float], now: float) -> NodeState:
     return NodeState(Identity("pod", 1, "10.0.0.1"), Heartbeat(1, 1, 5.0), Latency(windows), None, now)
 
 
-@pytest.fixture
-def args() -> Args:
-    """args(["a", "b"], delay_a="5"): a filter body in the names form."""
-
-    def made(nodes: Sequence[str], name: str = "p", **labels: str) -> bytes:
-        pod = {"metadata": {"name": name, "namespace": "ns", "uid": "u", "labels": labels}}
-        return json.dumps({"Pod": pod, "Nodes": None, "NodeNames": nodes}).encode()
-
-    return made
+def args(nodes: Sequence[str], name: str = "p", **labels: str) -> bytes:
+    """A filter body in the names form: args(["a", "b"], delay_a="5")."""
+    pod = {"metadata": {"name": name, "namespace": "ns", "uid": "u", "labels": labels}}
+    return json.dumps({"Pod": pod, "Nodes": None, "NodeNames": nodes}).encode()

@@ -12,7 +12,7 @@ from extender.body_limits import BodyLimits, BodyReader
 from extender.handlers import REQUEST_BYTES_PER_NODE
 from extender.wire.bad_request import MAX_NODES, BadRequest
 from extender.wire.verbs import most_preemption_bytes, read_args, read_binding, read_preemption
-from tests.extender.conftest import Args, Starter
+from tests.extender.conftest import args, starts
 
 MIB = 1 << 20
 POD = b'{"metadata":{"name":"p"}}'
@@ -111,7 +111,7 @@ def test_victims_take_no_more_memory_than_is_counted_before(make: Callable[[], b
     assert counted / 8 < taken <= counted
 
 
-async def test_what_is_decoded_counts_until_the_answer_is_sent(starts: Starter, args: Args) -> None:
+async def test_what_is_decoded_counts_until_the_answer_is_sent() -> None:
     body = args([f"n{number}" for number in range(100)])
     enough = len(body) + 100 * REQUEST_BYTES_PER_NODE
     for limit, want in ((enough, 200), (enough - 1, 413)):
@@ -123,7 +123,7 @@ async def test_what_is_decoded_counts_until_the_answer_is_sent(starts: Starter, 
     assert b"bytes decoded, more than the limit of" in answer
 
 
-async def test_victims_are_counted_before_they_are_decoded(starts: Starter) -> None:
+async def test_victims_are_counted_before_they_are_decoded() -> None:
     body = pods_of(f'{{"UID":"{n:x}"}}' for n in range(1_000))
     bodies = BodyReader(BodyLimits(max_held_bytes=300_000))
     async with starts(bodies=bodies) as extender:

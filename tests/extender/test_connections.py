@@ -13,7 +13,8 @@ from extender.body_limits import BodyLimits, BodyReader
 from leadsman.runtime.connections import ServerLimits
 from leadsman.runtime.http_server import serve
 from leadsman.runtime.log_limit import LINES_BURST
-from tests.extender.conftest import Args, Captured, Starter
+from tests.extender.conftest import args, captured, starts
+from tests.testbed.background import running
 from tests.waiting import until
 
 QUICK = ServerLimits(header_timeout_seconds=0.1, write_timeout_seconds=0.2, idle_timeout_seconds=0.3)
@@ -54,9 +55,7 @@ async def ended(reader):
     return b""
 
 
-async def test_kube_schedulers_own_request_is_answered_again_and_again_on_one_connection(
-    starts: Starter, captured: Captured
-) -> None:
+async def test_kube_schedulers_own_request_is_answered_again_and_again_on_one_connection() -> None:
     head = (CAPTURES / "filter.head").read_bytes()
     async with starts() as extender, connected(extender.port) as (reader, writer):
         for _ in range(3):
@@ -64,7 +63,7 @@ async def test_kube_schedulers_own_request_is_answered_again_and_again_on_one_co
             assert (await answer(reader))[0] == 200
 
 
-async def test_dripping_does_not_prolong_the_header_deadline(starts: Starter) -> None:
+async def test_dripping_does_not_prolong_the_header_deadline() -> None:
     async with starts(limits=DRIPPING) as extender, connected(extender.port) as (reader, writer):
 
         async def drip():
@@ -73,19 +72,18 @@ async def test_dripping_does_not_prolong_the_header_deadline(starts: Starter) ->
                 await asyncio.sleep(0.02)
 
         writer.write(HEAD)
-        dripping = asyncio.create_task(drip())
-        assert await ended(reader) == b""
-        dripping.cancel()
+        async with running(drip()):
+            assert await ended(reader) == b""
 
 
-async def test_a_body_that_drips_gets_408(starts: Starter) -> None:
+async def test_a_body_that_drips_gets_408() -> None:
     bodies = BodyReader(BodyLimits(read_timeout_seconds=0.1))
     async with starts(bodies=bodies) as extender, connected(extender.port) as (reader, writer):
         writer.write(HEAD + b"Content-Length: 100\r\n\r\n{")
         assert await answer(reader) == (408, b"request body did not arrive within 0.1 s\n")
 
 
-async def test_a_body_that_nobody_times_has_a_deadline_of_its_connection(starts: Starter) -> None:
+async def test_a_body_that_nobody_times_has_a_deadline_of_its_connection() -> None:
     """The page and etcd's gateway read bodies without one of their own, and who is in a request is never cut to make
     room."""
     limits = ServerLimits(body_timeout_seconds=0.1)
@@ -94,12 +92,12 @@ async def test_a_body_that_nobody_times_has_a_deadline_of_its_connection(starts:
         assert await ended(reader) == b""
 
 
-async def test_an_idle_connection_is_closed(starts: Starter) -> None:
+async def test_an_idle_connection_is_closed() -> None:
     async with starts(limits=QUICK) as extender, connected(extender.port) as (reader, _):
         assert await ended(reader) == b""
 
 
-async def test_a_chunked_body_is_capped_while_it_comes(starts: Starter) -> None:
+async def test_a_chunked_body_is_capped_while_it_comes() -> None:
     async with (
         starts(bodies=BodyReader(BodyLimits(max_body_bytes=100))) as extender,
         connected(extender.port) as (reader, writer),
@@ -109,13 +107,13 @@ async def test_a_chunked_body_is_capped_while_it_comes(starts: Starter) -> None:
         assert (status, text[:51]) == (413, b"request body is larger than the limit of 100 bytes;")
 
 
-async def test_a_length_over_the_cap_is_refused_before_the_body_comes(starts: Starter) -> None:
+async def test_a_length_over_the_cap_is_refused_before_the_body_comes() -> None:
     async with starts() as extender, connected(extender.port) as (reader, writer):
         writer.write(HEAD + b"Content-Length: 999999999999\r\n\r\n")
         assert (await answer(reader))[0] == 413
 
 
-async def test_all_bodies_together_are_capped(starts: Starter, args: Args) -> None:
+async def test_all_bodies_together_are_capped() -> None:
     bodies = BodyReader(BodyLimits(max_held_bytes=1000))
     async with starts(bodies=bodies) as extender, connected(extender.port) as (_, slow):
         slow.write(HEAD + b"Content-Length: 2000\r\n\r\n" + b" " * 950)
@@ -123,7 +121,7 @@ async def test_all_bodies_together_are_capped(starts: Starter, args: Args) -> No
         assert (await extender.post("/filter", args(["a"])))[0] == 429
 
 
-async def test_a_connection_closed_within_a_body_ends_at_once(starts: Starter) -> None:
+async def test_a_connection_closed_within_a_body_ends_at_once() -> None:
     bodies = BodyReader()
     async with starts(bodies=bodies) as extender, connected(extender.port) as (reader, writer):
         writer.write(HEAD + b"Content-Length: 100\r\n\r\n{")
@@ -153,17 +151,13 @@ async def is_cut(port, body, reads_bytes=0):
     return True
 
 
-async def test_a_client_that_does_not_read_is_cut(
-    starts: Starter, captured: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_client_that_does_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("extender.handlers.SEND_TIMEOUT_SECONDS", 600)
     async with starts(limits=QUICK) as extender:
         assert await is_cut(extender.port, captured("nodes-1000-filter"))
 
 
-async def test_a_client_that_reads_too_slowly_is_cut(
-    starts: Starter, captured: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_client_that_reads_too_slowly_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """The write deadline restarts whenever something is read."""
     monkeypatch.setattr("extender.handlers.SEND_TIMEOUT_SECONDS", 0.2)
     async with starts() as extender:
@@ -188,7 +182,7 @@ async def asks(streams, body) -> int:
     return (await answer(streams[0]))[0]
 
 
-async def test_past_the_cap_the_longest_idle_connection_makes_room(starts: Starter, args: Args) -> None:
+async def test_past_the_cap_the_longest_idle_connection_makes_room() -> None:
     async with (
         starts(limits=ServerLimits(max_proven_connections=2)) as extender,
         connected(extender.port) as oldest,
@@ -202,7 +196,7 @@ async def test_past_the_cap_the_longest_idle_connection_makes_room(starts: Start
             assert await asks(second, args(["a"])) == 200
 
 
-async def test_past_the_cap_nobody_in_a_request_is_cut(starts: Starter) -> None:
+async def test_past_the_cap_nobody_in_a_request_is_cut() -> None:
     bodies, limits = BodyReader(), ServerLimits(max_unproven_connections=1)
     async with starts(bodies=bodies, limits=limits) as extender, connected(extender.port) as (reader, writer):
         writer.write(HEAD + b"Content-Length: 2\r\n\r\n{")
@@ -213,7 +207,7 @@ async def test_past_the_cap_nobody_in_a_request_is_cut(starts: Starter) -> None:
         assert (await answer(reader))[0] == 400
 
 
-async def test_strangers_evict_one_another_and_never_a_client_that_was_answered(starts: Starter, args: Args) -> None:
+async def test_strangers_evict_one_another_and_never_a_client_that_was_answered() -> None:
     limits = ServerLimits(max_unproven_connections=2, max_proven_connections=1)
     async with starts(limits=limits) as extender, connected(extender.port) as proven:
         assert await asks(proven, args(["a"])) == 200
@@ -226,7 +220,7 @@ async def test_strangers_evict_one_another_and_never_a_client_that_was_answered(
             assert await asks(proven, args(["a"])) == 200
 
 
-async def test_a_flood_from_one_address_leaves_a_new_client_of_another_its_room(starts: Starter, args: Args) -> None:
+async def test_a_flood_from_one_address_leaves_a_new_client_of_another_its_room() -> None:
     async with (
         starts(limits=ServerLimits(max_unproven_connections=4)) as extender,
         connected(extender.port, "127.0.0.2") as new,
@@ -237,7 +231,7 @@ async def test_a_flood_from_one_address_leaves_a_new_client_of_another_its_room(
         assert await asks(new, args(["a"])) == 200
 
 
-async def test_malformed_requests_do_not_fill_the_log(starts: Starter, caplog: pytest.LogCaptureFixture) -> None:
+async def test_malformed_requests_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
     async with starts() as extender:
         for _ in range(50):
             async with connected(extender.port) as (reader, writer):

@@ -2,14 +2,24 @@
 
 import json
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from msgspec import structs
 
-from extender.decider import DecisionCore
+from extender.decider import SNAPSHOT_SECONDS_PER_NODE, Decider, DecisionCore
+from extender.journal import Journal
+from extender.metrics import ExtenderMetrics
+from extender.worker_pool import WorkerPool
 from leadsman.decision.decide import filter_nodes, score_nodes
-from leadsman.state.snapshot import Snapshot
-from tests.extender.conftest import Args, Captured, Labelled, Starter
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo
+from leadsman.decision.policy import Policy
+from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
+from leadsman.sources.wiring import InputSources
+from leadsman.state.snapshot import NodeState, Snapshot
+from tests.extender.conftest import Fixed, args, captured, labelled, starts
 
 BOUND = {"delay_node-00000": "25"}
 NAMES = ["node-00001", "node-00002", "node-00000"]
@@ -23,22 +33,19 @@ def slow(*_):
     time.sleep(0.6)
 
 
-@pytest.mark.parametrize(
-    "core", [DecisionCore(filter_nodes=slow, score_nodes=slow), DecisionCore(filter_nodes=broken, score_nodes=broken)]
-)
-async def test_without_a_decision_all_nodes_pass_with_equal_scores(starts: Starter, captured: Captured, core) -> None:
+@pytest.mark.parametrize(("ask", "reason"), [(slow, "overran"), (broken, "fault")])
+async def test_without_a_decision_all_nodes_pass_with_equal_scores(ask, reason: str) -> None:
     body = captured("names-100-filter")
-    async with starts(core=core) as extender:
+    async with starts(core=DecisionCore(filter_nodes=ask, score_nodes=ask)) as extender:
         answer = await extender.asked("/filter", body)
         scores = await extender.asked("/prioritize", body)
-        faults = [extender.count("leadsman_extender_decisions_total", verb="filter", result="neutral", reason=reason)
-                  for reason in ("overran", "fault")]  # fmt: skip
+        labels = {"verb": "filter", "result": "neutral", "reason": reason}
+        assert extender.count("leadsman_extender_decisions_total", **labels) == 1
     assert answer["NodeNames"] == json.loads(body)["NodeNames"]
     assert {score["Score"] for score in scores} == {5}
-    assert sum(faults) == 1
 
 
-async def test_a_slow_plugin_holds_the_answer_no_longer_than_the_deadline(starts: Starter, captured: Captured) -> None:
+async def test_a_slow_plugin_holds_the_answer_no_longer_than_the_deadline() -> None:
     async with starts(core=DecisionCore(filter_nodes=slow)) as extender:
         began = time.monotonic()
         await extender.asked("/filter", captured("names-3-filter"))
@@ -46,25 +53,21 @@ async def test_a_slow_plugin_holds_the_answer_no_longer_than_the_deadline(starts
 
 
 @pytest.mark.parametrize(
-    ("core", "reason"),
+    ("ask", "reason"),
     [
-        (DecisionCore(filter_nodes=slow), "decision exceeded its deadline of 200 ms; see the extender's log"),
-        (DecisionCore(filter_nodes=broken), "decision failed with an error; see the extender's log"),
+        (slow, "decision exceeded its deadline of 200 ms; see the extender's log"),
+        (broken, "decision failed with an error; see the extender's log"),
     ],
 )
-async def test_a_bounded_pod_is_refused_everywhere_when_there_is_no_decision(
-    starts: Starter, captured: Captured, labelled: Labelled, core, reason: str
-) -> None:
+async def test_a_bounded_pod_is_refused_everywhere_when_there_is_no_decision(ask, reason: str) -> None:
     body = labelled(captured("names-3-filter"), BOUND)
-    async with starts(core=core) as extender:
+    async with starts(core=DecisionCore(filter_nodes=ask)) as extender:
         answer = await extender.asked("/filter", body)
     assert answer["NodeNames"] == []
     assert answer["FailedAndUnresolvableNodes"] == dict.fromkeys(NAMES, reason)
 
 
-async def test_a_preemption_without_a_filter_call_here_can_be_explained(
-    starts: Starter, captured: Captured, labelled: Labelled
-) -> None:
+async def test_a_preemption_without_a_filter_call_here_can_be_explained() -> None:
     """The filter call may have gone to another replica."""
     body = labelled(captured("preempt-names"), BOUND)
     pod = json.loads(body)["Pod"]["metadata"]
@@ -74,7 +77,7 @@ async def test_a_preemption_without_a_filter_call_here_can_be_explained(
     assert "delay to node-00000 was not measured" in told
 
 
-async def test_a_preemption_does_not_replace_its_own_filter_call(starts: Starter, args: Args) -> None:
+async def test_a_preemption_does_not_replace_its_own_filter_call() -> None:
     async with starts() as extender:
         await extender.asked("/filter", args(["a", "b"]))
         victims = {"Pod": json.loads(args([]))["Pod"], "NodeNameToMetaVictims": {"a": {"Pods": []}}}
@@ -84,9 +87,7 @@ async def test_a_preemption_does_not_replace_its_own_filter_call(starts: Starter
 
 
 @pytest.mark.parametrize(("own", "kept"), [("accept", NAMES), ("upper-bound", []), ("reject", []), ("nonsense", [])])
-async def test_a_pod_may_waive_its_bound_itself_for_want_of_a_decision(
-    starts: Starter, captured: Captured, labelled: Labelled, own: str, kept
-) -> None:
+async def test_a_pod_may_waive_its_bound_itself_for_want_of_a_decision(own: str, kept) -> None:
     body = labelled(captured("names-3-filter"), BOUND)
     annotated = json.loads(body)
     annotated["Pod"]["metadata"].setdefault("annotations", {})["leadsman.dev/delay-estimate"] = own
@@ -95,27 +96,18 @@ async def test_a_pod_may_waive_its_bound_itself_for_want_of_a_decision(
     assert answer["NodeNames"] == kept
 
 
-@pytest.fixture
-def facts_seen():
-    """The facts of each call, and a core that notes them."""
-    seen = []
+async def test_scores_are_made_on_the_snapshot_that_the_pod_was_filtered_on(measured: Snapshot) -> None:
+    """Even when the state has moved on in between; freshness is judged by the clock of each call."""
+    seen = list[DecisionInputs]()
 
-    def noted(ask):
-        def note(pod, nodes, facts):
+    def noted(ask: Any) -> Any:
+        def note(pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> Any:
             seen.append(facts)
             return ask(pod, nodes, facts)
 
         return note
 
-    return seen, DecisionCore(noted(filter_nodes), noted(score_nodes))
-
-
-async def test_scores_are_made_on_the_snapshot_that_the_pod_was_filtered_on(
-    starts: Starter, captured: Captured, measured: Snapshot, facts_seen
-) -> None:
-    """Even when the state has moved on in between; freshness is judged by the clock of each call."""
-    seen, core = facts_seen
-    async with starts(_Moving(measured), core=core) as extender:
+    async with starts(_Moving(measured), core=DecisionCore(noted(filter_nodes), noted(score_nodes))) as extender:
         await extender.asked("/filter", captured("names-3-filter"))
         await extender.asked("/prioritize", captured("names-3-prioritize"))
     assert seen[0].snapshot is seen[1].snapshot
@@ -131,3 +123,22 @@ class _Moving:
     @property
     def current(self):
         return structs.replace(self._first)
+
+
+async def test_a_snapshot_serves_for_a_moment_that_grows_with_its_nodes() -> None:
+    nodes, now = [f"n{at}" for at in range(1_000)], 100.0
+    first, second = (Snapshot(dict.fromkeys(nodes, NodeState()), revision=revision) for revision in (1, 2))
+    state, journal = Fixed(first), Journal()
+    policy: Any = Fixed(Policy())
+    sources = InputSources(state, policy, DelaySources(DelaySettings(), state, policy), lambda: now)
+    decider = Decider(sources, journal=journal, metrics=ExtenderMetrics(), workers=WorkerPool())
+    revisions = []
+    for elapsed in (0.0, 0.9, 1.1):
+        now = 100.0 + elapsed * 1_000 * SNAPSHOT_SECONDS_PER_NODE
+        await decider.filter(PodInfo("default", "p"), ("a", "b"))
+        entry = journal.get("default", "p")
+        assert entry is not None
+        assert entry.filter_inputs is not None
+        revisions.append(entry.filter_inputs.snapshot.revision)
+        state.current = second
+    assert revisions == [1, 1, 2]

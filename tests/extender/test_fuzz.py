@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from extender.wire.verbs import read_args
 from leadsman.state.snapshot import Snapshot
-from tests.extender.conftest import Starter
+from tests.extender.conftest import starts
 
 VERBS = ("/filter", "/prioritize", "/preempt", "/bind", "/scheduler/filter")
 
@@ -50,7 +50,7 @@ def tally():
     print(dict(counts))  # noqa: T201  the counts are the result: pytest -rP shows them
 
 
-async def test_no_body_gets_a_5xx_or_hangs(starts: Starter, measured: Snapshot, tally) -> None:
+async def test_no_body_gets_a_5xx_or_hangs(measured: Snapshot, tally) -> None:
     async with starts(measured) as extender:
         for verb, body in await asyncio.to_thread(_drawn, 1000):
             async with asyncio.timeout(60):

@@ -12,7 +12,7 @@ import pytest
 from leadsman.cli import certificates
 from leadsman.runtime.connections import ServerLimits
 from leadsman.runtime.server_tls import ServerTls, TlsFiles, tls_metrics
-from tests.extender.conftest import Starter
+from tests.extender.conftest import starts
 
 NOW = datetime.now(UTC)
 CA = certificates.create_ca(NOW, days=10)
@@ -111,7 +111,7 @@ async def answer(port, context):
     ids=["another name", "another case", "another CA", "expired", "none"],
 )
 async def test_who_does_not_show_a_valid_certificate_of_an_allowed_name_is_not_let_in(
-    starts: Starter, tls, client, caplog: pytest.LogCaptureFixture, pair, said: str
+    tls, client, caplog: pytest.LogCaptureFixture, pair, said: str
 ) -> None:
     async with starts(tls=tls) as extender:
         assert await answer(extender.port, client(pair)) == "closed"
@@ -119,9 +119,7 @@ async def test_who_does_not_show_a_valid_certificate_of_an_allowed_name_is_not_l
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
-async def test_tls_1_1_is_refused_though_the_client_speaks_it(
-    starts: Starter, tls, scheduler, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_tls_1_1_is_refused_though_the_client_speaks_it(tls, scheduler, caplog: pytest.LogCaptureFixture) -> None:
     scheduler.set_ciphers("ALL:@SECLEVEL=0")
     scheduler.minimum_version = scheduler.maximum_version = ssl.TLSVersion.TLSv1_1
     async with starts(tls=tls) as extender:
@@ -129,9 +127,7 @@ async def test_tls_1_1_is_refused_though_the_client_speaks_it(
     assert "unsupported protocol" in caplog.text
 
 
-async def test_connections_count_from_accept_and_silent_ones_cost_the_scheduler_nothing(
-    starts: Starter, tls, scheduler
-) -> None:
+async def test_connections_count_from_accept_and_silent_ones_cost_the_scheduler_nothing(tls, scheduler) -> None:
     limits = ServerLimits(max_unproven_connections=3, max_proven_connections=1, header_timeout_seconds=3600.0)
     async with (
         starts(tls=tls, limits=limits) as extender,
@@ -148,7 +144,7 @@ async def test_connections_count_from_accept_and_silent_ones_cost_the_scheduler_
         assert await answer(extender.port, scheduler) == "HTTP/1.1 200 OK"
 
 
-async def test_half_a_handshake_is_cut(starts: Starter, tls) -> None:
+async def test_half_a_handshake_is_cut(tls) -> None:
     async with starts(tls=tls, limits=ServerLimits(header_timeout_seconds=0.1)) as extender:
         reader, writer = await asyncio.open_connection("127.0.0.1", extender.port)
         writer.write(b"\x16\x03\x01\x02\x00\x01\x00")
@@ -156,9 +152,7 @@ async def test_half_a_handshake_is_cut(starts: Starter, tls) -> None:
         writer.close()
 
 
-async def test_swapped_files_serve_new_connections_and_open_ones_go_on(
-    starts: Starter, tls, tmp_path: Path, client, scheduler
-) -> None:
+async def test_swapped_files_serve_new_connections_and_open_ones_go_on(tls, tmp_path: Path, client, scheduler) -> None:
     async with starts(tls=tls) as extender, connected(extender.port, scheduler) as before:
         assert await asked(*before) == "HTTP/1.1 200 OK"
         mounted(tmp_path / "tls", STRANGERS_CA, version="2")
@@ -190,7 +184,7 @@ EXPIRED_CA = certificates.create_ca(NOW - timedelta(days=9), days=8)
     ids=["expired", "not yet valid", "another CA's", "another key's", "expired client CA"],
 )
 async def test_what_no_client_would_accept_replaces_nothing_and_is_said(
-    starts: Starter, tls, tmp_path: Path, client, scheduler, content, why, caplog: pytest.LogCaptureFixture
+    tls, tmp_path: Path, client, scheduler, content, why, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with starts(tls=tls) as extender:
         swap(tmp_path / "tls", content, "2")

@@ -1,14 +1,76 @@
-"""Pairs that decisions ask to be measured: once in a while each, so many a second, and never in a decision's way."""
+"""Pairs that decisions ask to be measured: after the answer and never at its cost, once in a while each, and so many a
+second."""
 
 import asyncio
 from contextlib import aclosing
+from typing import Any
 
 import pytest
 
+from extender.decider import MIN_INTERVAL_SECONDS, ProbeOnDemand
 from extender.record_queues import MAX_PENDING, REQUEST_TTL_SECONDS, ProbeRequestQueue
+from extender.worker_pool import WorkerPool
+from leadsman.decision.decide import FilterResult, filter_nodes
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo
+from leadsman.decision.policy import Policy
 from leadsman.state import keys
+from leadsman.state.records import Heartbeat, Latency
+from leadsman.state.snapshot import NodeState, Snapshot
 from leadsman.state.store import Unavailable
 from tests.memory_store import MemoryStore
+
+BOUND = PodInfo("ns", "p", labels={"delay_ref": "5"})
+KEPT = FilterResult(("a",), {})
+
+
+@pytest.fixture
+def workers():
+    made = WorkerPool()
+    yield made
+    made.close()
+
+
+def facts(now=100.0):
+    """Three fresh nodes that measured nothing."""
+    state = NodeState(heartbeat=Heartbeat(1, 1, 5.0), latency=Latency({}), changed_at=99.0)
+    return DecisionInputs(Snapshot(dict.fromkeys(("ref", "a", "b"), state)), Policy(), now)
+
+
+async def asked(asking: ProbeOnDemand, found: Any, result: FilterResult) -> None:
+    asking.request_after_filter(BOUND, result, found)
+    assert asking._task is not None
+    await asking._task
+
+
+async def test_a_pod_that_found_no_node_asks_for_the_pairs_that_may_let_it_pass(workers) -> None:
+    told = []
+    await asked(ProbeOnDemand(told.append, workers), facts(), filter_nodes(BOUND, ["a", "b"], facts()))
+    assert told == [(("a", "ref"), ("b", "ref"))]
+
+
+async def test_pods_that_got_nodes_ask_seldom_and_a_waiting_one_at_once(workers) -> None:
+    told = []
+    asking = ProbeOnDemand(told.append, workers)
+    for now in (100.0, 100.0 + MIN_INTERVAL_SECONDS / 2, 100.0 + MIN_INTERVAL_SECONDS):
+        await asked(asking, facts(now), KEPT)
+    assert told == [(("a", "ref"),)] * 2
+    await asked(asking, facts(100.1), filter_nodes(BOUND, ["a", "b"], facts(100.1)))
+    assert len(told) == 3
+
+
+async def test_what_goes_wrong_is_logged_and_ends_nothing(workers, caplog: pytest.LogCaptureFixture) -> None:
+    await asked(ProbeOnDemand(lambda pairs: None, workers), _Broken(), filter_nodes(BOUND, ["a"], facts()))
+    assert "cannot choose pairs to probe: TypeError" in caplog.text
+
+
+class _Broken:
+    """Facts that lack what is needed."""
+
+    now = 100.0
+
+
+# How they are written.
 
 
 class World:

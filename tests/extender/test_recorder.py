@@ -7,7 +7,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -21,21 +21,16 @@ from leadsman.sources.recording.messages import DecidedRequest
 from leadsman.sources.recording.reader import Recording
 from leadsman.sources.recording.segments import SegmentRing
 from tests.changing_inputs import NODES, changing_inputs, random_pod
-from tests.extender.conftest import Args, Starter
+from tests.extender.conftest import args, starts
 from tests.waiting import blocked_until
 
 
-@pytest.fixture
-def request_of() -> Callable[[int], DecidedRequest]:
+def request_of(number: int) -> DecidedRequest:
     """A filter request of the pod with this number, on a state of its own."""
-
-    def made(number: int) -> DecidedRequest:
-        rng = random.Random(number)
-        *_, inputs = changing_inputs(rng, 2)
-        pod, nodes = random_pod(rng, number), CandidateNodes(NODES)
-        return DecidedRequest("filter", pod, nodes, inputs, filter_nodes(pod, nodes, inputs))
-
-    return made
+    rng = random.Random(number)
+    *_, inputs = changing_inputs(rng, 2)
+    pod, nodes = random_pod(rng, number), CandidateNodes(NODES)
+    return DecidedRequest("filter", pod, nodes, inputs, filter_nodes(pod, nodes, inputs))
 
 
 class HeldRing(SegmentRing):
@@ -48,15 +43,15 @@ class HeldRing(SegmentRing):
         super().begin_segment()
 
 
+def is_written(recorder: Recorder, number: int) -> bool:
+    return sample(recorder, "leadsman_recording_requests_total") > number
+
+
 def sample(recorder: Recorder, name: str) -> float:
     return next(sample.value for family in recorder.families() for sample in family.samples if sample.name == name)
 
 
-def is_behind_by_less(recorder: Recorder, observed: int) -> bool:
-    return observed - sample(recorder, "leadsman_recording_requests_total") < 100
-
-
-async def test_what_the_extender_answers_is_in_the_recording(starts: Starter, args: Args, tmp_path: Path) -> None:
+async def test_what_the_extender_answers_is_in_the_recording(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, 1 << 20)
     recorder.start()
     async with starts(observers=[recorder.observe]) as extender:
@@ -72,9 +67,7 @@ async def test_what_the_extender_answers_is_in_the_recording(starts: Starter, ar
     assert abs(next(Recording(tmp_path).requests()).at_unix_seconds - time.time()) < 60
 
 
-def test_a_writer_that_is_behind_costs_requests_and_no_time(
-    request_of: Callable[[int], DecidedRequest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_writer_that_is_behind_costs_requests_and_no_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("extender.recorder.SegmentRing", HeldRing)
     recorder, request = Recorder(tmp_path, 1 << 20), request_of(1)
     recorder.start()
@@ -86,9 +79,7 @@ def test_a_writer_that_is_behind_costs_requests_and_no_time(
     assert recorder.written == MAX_QUEUED + 100 - recorder.dropped
 
 
-def test_requests_wait_for_a_decision_that_is_being_made_but_not_too_long(
-    request_of: Callable[[int], DecidedRequest], tmp_path: Path
-) -> None:
+def test_requests_wait_for_a_decision_that_is_being_made_but_not_too_long(tmp_path: Path) -> None:
     now = [0.0]
     recorder = Recorder(tmp_path, 1 << 20, is_busy=lambda: True, clock=lambda: now[0])
     recorder.observe(request_of(1))
@@ -99,16 +90,14 @@ def test_requests_wait_for_a_decision_that_is_being_made_but_not_too_long(
     assert recorder.written == 1
 
 
-def test_every_segment_can_be_read_alone_and_the_newest_requests_are_there(
-    request_of: Callable[[int], DecidedRequest], tmp_path: Path
-) -> None:
+def test_every_segment_can_be_read_alone_and_the_newest_requests_are_there(tmp_path: Path) -> None:
     request, number = request_of(1), 0
     recorder = Recorder(tmp_path, 1 << 20)
     recorder.start()
     for number in range(600):
         pod = structs.replace(request.pod, uid=os.urandom(1_000).hex(), name=f"pod-{number}")
         recorder.observe(structs.replace(request, pod=pod))
-        blocked_until(partial(is_behind_by_less, recorder, number))
+        blocked_until(partial(is_written, recorder, number - 100))
     recorder.close()
     first, *_ = segments = sorted(tmp_path.glob("segment-*"))
     assert len(segments) > 5
@@ -132,9 +121,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.integration
-async def test_on_a_full_disk_every_request_is_answered_and_what_is_not_recorded_is_counted(
-    starts: Starter, args: Args, small_disk: Path
-) -> None:
+async def test_on_a_full_disk_every_request_is_answered_and_what_is_not_recorded_is_counted(small_disk: Path) -> None:
     recorder = Recorder(small_disk, 1 << 20)
     with contextlib.suppress(OSError):
         (small_disk / "others").write_bytes(bytes(1 << 20))

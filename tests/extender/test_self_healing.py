@@ -12,7 +12,7 @@ from extender.wire.verbs import read_preemption
 from leadsman.decision.decide import FilterResult
 from leadsman.decision.inputs import LastRoundTrips, RoomHold, SelfHealing
 from leadsman.state.snapshot import Snapshot
-from tests.extender.conftest import Captured, Labelled, Starter
+from tests.extender.conftest import captured, labelled, starts
 
 NAMES = ["node-00000", "node-00001", "node-00002"]
 FORMS = ("names", "nodes")
@@ -49,9 +49,7 @@ def healing(body: bytes, **stated: Any) -> Followed:
 
 
 @pytest.mark.parametrize("form", FORMS)
-async def test_preempt_keeps_out_nodes_where_a_placeholder_would_go(
-    starts: Starter, captured: Captured, form: str
-) -> None:
+async def test_preempt_keeps_out_nodes_where_a_placeholder_would_go(form: str) -> None:
     body = captured(f"preempt-{form}")
     async with starts(self_healing=healing(body)) as extender:
         answer = await extender.asked("/preempt", body)
@@ -62,7 +60,7 @@ async def test_preempt_keeps_out_nodes_where_a_placeholder_would_go(
         assert extender.count("leadsman_extender_decisions_total", **labels) == 1
 
 
-async def test_placeholders_stay_when_a_plugin_fails(starts: Starter, captured: Captured) -> None:
+async def test_placeholders_stay_when_a_plugin_fails() -> None:
     """Every other node is neutral then."""
 
     def broken(*_: object) -> FilterResult:
@@ -81,18 +79,14 @@ async def test_placeholders_stay_when_a_plugin_fails(starts: Starter, captured: 
     ],
     ids=["covered there", "held for it there"],
 )
-async def test_a_placeholder_gives_way_to_the_pod_that_it_stands_for(
-    starts: Starter, captured: Captured, stated: dict[str, Any]
-) -> None:
+async def test_a_placeholder_gives_way_to_the_pod_that_it_stands_for(stated: dict[str, Any]) -> None:
     body = preempting(captured("preempt-names"), 0, OWNER)
     async with starts(self_healing=healing(body, **stated)) as extender:
         answer = await extender.asked("/preempt", body)
         assert sorted(answer["NodeNameToMetaVictims"]) == ["node-00001", "node-00002"]
 
 
-async def test_a_dead_node_is_refused_in_filter_and_preempt(
-    starts: Starter, captured: Captured, labelled: Labelled, measured: Snapshot
-) -> None:
+async def test_a_dead_node_is_refused_in_filter_and_preempt(measured: Snapshot) -> None:
     dead = Followed(SelfHealing(refused={"node-00001": "4 of 4 peers lost it"}))
     bound = {"delay_node-00000": "25"}
     async with starts(measured, self_healing=dead) as extender:

@@ -2,8 +2,8 @@
 
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
 from functools import cache
 from typing import Any
 
@@ -35,16 +35,10 @@ NOW = 1_000.0
 
 def invented_snapshot(cluster: InventedCluster, is_slow: bool = True) -> Snapshot:
     """All nodes fresh at NOW."""
-    nodes = {
-        name: NodeState(
-            Identity("pod", 1, "10.0.0.1", cluster.zones[at]),
-            Heartbeat(1, 1, PUSH_SECONDS),
-            cluster.latency(at, is_slow),
-            None,
-            NOW,
-        )
-        for at, name in enumerate(cluster.names)
-    }
+    nodes = {}
+    for at, name in enumerate(cluster.names):
+        identity, beat = Identity("pod", 1, "10.0.0.1", cluster.zones[at]), Heartbeat(1, 1, PUSH_SECONDS)
+        nodes[name] = NodeState(identity, beat, cluster.latency(at, is_slow), None, NOW)
     return Snapshot(nodes, revision=7, cluster_id="c")
 
 
@@ -72,11 +66,8 @@ class Api(Struct):
         async with self.session.post(f"/api/v1{path}", json=body, headers=headers) as response:
             return response.status, await response.json()
 
-    def decide(self, name: str, **labels: str) -> None:
+    def decide(self, name: str, labels: Mapping[str, str] = {}, seconds_ago: float = 0.0) -> None:
         """As kube-scheduler's two calls do."""
-        self.decide_earlier(name, 0, labels)
-
-    def decide_earlier(self, name: str, seconds_ago: float, labels: Mapping[str, str]) -> None:
         inputs = self.live.sources.inputs.current_inputs()
         inputs = replace(inputs, now=inputs.now - seconds_ago)
         pod, nodes = PodInfo("shop", name, f"uid-{name}", labels), tuple(self.cluster.names)
@@ -85,15 +76,6 @@ class Api(Struct):
         if filtered.kept:
             scored = score_nodes(pod, filtered.kept, inputs)
             self.live.sources.journal.record_prioritize(pod, filtered.kept, scored, inputs)
-
-
-ApiStarter = Callable[..., AbstractAsyncContextManager[Api]]
-
-
-@pytest.fixture
-def starts_api() -> ApiStarter:
-    """starts_api(nodes=10): an API that ends with the block."""
-    return started
 
 
 @pytest.fixture
@@ -108,13 +90,11 @@ def with_lost(snapshot: Snapshot, lost: Collection[tuple[str, str]]) -> Snapshot
     def window(pair: tuple[str, str], was: PeerLatency) -> PeerLatency:
         return PeerLatency(30, 0) if pair in lost else was if was.received else PeerLatency(30, 30, 9.0, 9.9, 8.9, 0.1)
 
-    nodes = {
-        name: replace(
-            state, latency=Latency({peer: window((name, peer), was) for peer, was in state.latency.peers.items()})
-        )
-        for name, state in snapshot.nodes.items()
-        if state.latency
-    }
+    nodes = dict(snapshot.nodes)
+    for name, state in snapshot.nodes.items():
+        if state.latency:
+            windows = {peer: window((name, peer), was) for peer, was in state.latency.peers.items()}
+            nodes[name] = replace(state, latency=Latency(windows))
     return replace(snapshot, nodes=nodes)
 
 
@@ -129,10 +109,8 @@ async def started(nodes: int = 10, lost: Collection[tuple[str, str]] | None = No
     policy: Any = Fixed(Policy())
     delays = DelaySources(DelaySettings(), state, policy)
     delays.estimator.current = fitted
-    inputs = InputSources(state, policy, delays, lambda: NOW)
-    sources = ApiSources(
-        inputs, Journal(), ExtenderMetrics(), workers, time.time, "extender-0", request_probes=measured.extend
-    )
+    inputs, journal, metrics = InputSources(state, policy, delays, lambda: NOW), Journal(), ExtenderMetrics()
+    sources = ApiSources(inputs, journal, metrics, workers, time.time, "extender-0", request_probes=measured.extend)
     live = LiveState(sources)
     app = create_api_app(live)
     try:

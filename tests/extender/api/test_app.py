@@ -25,7 +25,7 @@ from leadsman.runtime.http_server import Health, serve
 from leadsman.sources.cluster.workload_follower import WorkloadFollower
 from leadsman.sources.delay.delay_sources import DelaySources
 from leadsman.state.snapshot import Snapshot
-from tests.extender.api.conftest import Api, ApiStarter
+from tests.extender.api.conftest import Api, started
 from tests.extender.conftest import Fixed
 from tests.testbed.background import running
 from tests.testbed.scripted_api_server import FakeApiServer
@@ -43,6 +43,10 @@ def path_of(route_path: str, api: Api) -> str:
     return route_path.format(**names)
 
 
+MILLISECONDS = "milliseconds, more than 0 and at most 60000"
+TOO_NEAR = {"delay_edge-a-0000": "0.01", "delay_edge-a-0001": "0.01"}
+"""What no node is to both."""
+
 QUERIES = {
     "/delays/within": "?node=edge-a-0000&bound_ms=20",
     "/delays/change": "?from=2026-01-01T00:00:00Z&to=2030-01-01T00:00:00Z",
@@ -52,7 +56,7 @@ BODIES = {"/what-if": {"yaml": POD}, "/measure": {"source": "edge-a-0000", "targ
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.path)
 async def test_every_answer_is_what_the_openapi_document_says(api: Api, route: Route) -> None:
-    api.decide("cart-1", **{"delay_edge-a-0000": "12"})
+    api.decide("cart-1", {"delay_edge-a-0000": "12"})
     view = await api.live.view()
     api.live.history.add(view.at, view.table)
     path = path_of(route.path, api) + QUERIES.get(route.path, "")
@@ -75,7 +79,7 @@ async def test_every_answer_is_what_the_openapi_document_says(api: Api, route: R
 async def test_pods_that_wait_are_listed_first_where_asked_until_kube_scheduler_stops_trying_them(
     api: Api, sort: str, seconds_ago: float, first: str
 ) -> None:
-    api.decide_earlier("waits", seconds_ago, {f"delay_{node}": "0.01" for node in api.cluster.names[:2]})
+    api.decide("waits", TOO_NEAR, seconds_ago)
     api.decide("placed")
     _, listed = await api.get(f"/decisions?sort={sort}")
     assert listed["items"][0]["pod"] == f"shop/{first}"
@@ -83,7 +87,7 @@ async def test_pods_that_wait_are_listed_first_where_asked_until_kube_scheduler_
 
 
 async def test_a_long_wait_is_told_in_minutes(api: Api) -> None:
-    api.decide_earlier("waits", 206, {f"delay_{node}": "0.01" for node in api.cluster.names[:2]})
+    api.decide("waits", TOO_NEAR, 206)
     _, health = await api.get("/health")
     assert "1 waiting, shop/waits for 3 min" in [each["text"] for each in health["checks"]]
 
@@ -99,8 +103,8 @@ async def test_an_answer_that_is_the_same_is_not_sent_again(api: Api) -> None:
         assert await again.read() == b""
 
 
-async def test_large_answers_are_compressed_for_those_who_take_it(starts_api: ApiStarter) -> None:
-    async with starts_api(nodes=60) as api:
+async def test_large_answers_are_compressed_for_those_who_take_it() -> None:
+    async with started(nodes=60) as api:
         connector = aiohttp.TCPConnector()
         async with aiohttp.ClientSession(api.session._base_url, auto_decompress=False, connector=connector) as raw:
             async with raw.get("/api/v1/nodes", headers={"Accept-Encoding": "gzip"}) as response:
@@ -130,7 +134,7 @@ async def test_pages_of_a_list_have_every_item_once(api: Api) -> None:
         ("/nodes/nobody", 404, "name", "the name of a node"),
         ("/delays/cells?rows=129", 400, "rows", "a whole number from 1 to 128"),
         ("/delays/pairs/edge-a-0000/nobody", 404, "b", "the name of a node"),
-        ("/delays/within?node=edge-a-0000&bound_ms=-1", 400, "bound_ms", "milliseconds, more than 0 and at most 60000"),
+        ("/delays/within?node=edge-a-0000&bound_ms=-1", 400, "bound_ms", MILLISECONDS),
         (
             "/delays/within?node=edge-a-0000&bound_ms=nan",
             400,
@@ -149,8 +153,8 @@ async def test_an_error_names_the_field_and_what_is_allowed(
     assert (body["error"]["field"], body["error"]["allowed"]) == (field, allowed)
 
 
-async def test_a_lost_window_is_lost_and_never_a_number(starts_api: ApiStarter) -> None:
-    async with starts_api(nodes=60) as api:
+async def test_a_lost_window_is_lost_and_never_a_number() -> None:
+    async with started(nodes=60) as api:
         _, cells = await api.get("/delays/cells?rows=60&columns=60")
         marked = [
             (rtt_ms, kind)
@@ -162,7 +166,7 @@ async def test_a_lost_window_is_lost_and_never_a_number(starts_api: ApiStarter) 
 
 
 async def test_who_is_within_a_bound_is_whom_the_filter_lets_pass(api: Api) -> None:
-    api.decide("cart-1", **{"delay_edge-a-0000": "12"})
+    api.decide("cart-1", {"delay_edge-a-0000": "12"})
     _, within = await api.get("/delays/within?node=edge-a-0000&bound_ms=12")
     _, decision = await api.get("/pods/shop/cart-1?limit=1000")
     passes = {node["name"] for node in within["items"] if node["passes"]}
@@ -230,10 +234,10 @@ async def test_a_pod_waits_from_its_first_refusal_until_a_node_passes(api: Api) 
         overview = (await api.get("/overview"))[1]
         return overview["waiting"]["bounded_pods"], overview["waiting"]["pod"]
 
-    api.decide("cart", delay_nosuch="1")
+    api.decide("cart", {"delay_nosuch": "1"})
     api.decide("other")
     assert await waiting() == (1, "shop/cart")
-    api.decide("cart", **{"delay_edge-a-0000": "1000"})
+    api.decide("cart", {"delay_edge-a-0000": "1000"})
     assert await waiting() == (0, None)
 
 
@@ -245,7 +249,7 @@ async def test_a_pod_that_is_deleted_or_has_a_node_waits_no_more(api: Api) -> No
         sources = api.live.sources
         api.live.sources = replace(sources, inputs=replace(sources.inputs, workloads=workloads))
         for name in ("waits", "placed", "deleted", "made-again"):
-            api.decide(name, delay_nosuch="1")
+            api.decide(name, {"delay_nosuch": "1"})
             uid = "uid-of-another" if name == "made-again" else f"uid-{name}"
             server.put(f"{pods}/{name}", {"metadata": {"uid": uid}, "spec": {}})
         server.put(f"{pods}/placed", {"metadata": {"uid": "uid-placed"}, "spec": {"nodeName": "n"}})
@@ -263,16 +267,11 @@ async def test_a_pod_that_is_deleted_or_has_a_node_waits_no_more(api: Api) -> No
 
 async def test_a_history_is_kept_from_the_first_time_that_the_page_is_opened(api: Api) -> None:
     """At 5,000 nodes it takes 30 MiB, and a third of a second each minute."""
-    running = asyncio.create_task(api.live.run())
-    await api.get("/overview")
-    assert api.live.history.is_empty
-    running.cancel()
-    async with api.session.get("/"):
-        running = asyncio.create_task(api.live.run())
-    async with asyncio.timeout(60):
-        while api.live.history.is_empty:  # noqa: ASYNC110 -- what is waited for has no event
-            await asyncio.sleep(0.01)
-    running.cancel()
+    async with running(api.live.run()):
+        await api.get("/overview")
+        assert api.live.history.is_empty
+    async with api.session.get("/"), running(api.live.run()):
+        await until(lambda: not api.live.history.is_empty)
 
 
 async def test_no_listener_knows_what_another_answers(api: Api) -> None:

@@ -21,7 +21,7 @@ from extender.api.view import (
 from extender.dead_links import LEAST_PROBES, DeadLinkFinder
 from leadsman.state.records import Heartbeat, Latency, PeerLatency
 from leadsman.state.snapshot import NodeState, Snapshot
-from tests.extender.api.conftest import NOW, ApiStarter, invented_snapshot
+from tests.extender.api.conftest import NOW, invented_snapshot, started
 from tests.page_server import InventedCluster
 
 
@@ -107,8 +107,8 @@ def test_new_reports_are_looked_at_and_old_ones_forgotten() -> None:
     assert finder.find(Snapshot({"a": state(b=ANSWERED), "b": state()}), NOW) == []
 
 
-async def test_it_is_a_problem_a_failing_check_in_a_list_and_on_both_nodes(starts_api: ApiStarter) -> None:
-    async with starts_api(lost=[(A, B)]) as api:
+async def test_it_is_a_problem_a_failing_check_in_a_list_and_on_both_nodes() -> None:
+    async with started(lost=[(A, B)]) as api:
         text = f"{A} → {B}: no reply, 0 of 30; the other way "
         _, overview = await api.get("/overview")
         (problem,) = [each for each in overview["problems"] if text in each["text"]]

@@ -13,9 +13,12 @@ from extender.plugins.host import PluginHost
 from extender.plugins.process import Plugin
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy, parse
+from leadsman.decision.view import Views
 from leadsman.state.records import Hardware, Heartbeat, Identity
 from leadsman.state.snapshot import NodeState, Snapshot
 from tests.installed_package import install
+from tests.testbed.background import running
+from tests.waiting import until
 
 A = TypeVar("A")
 
@@ -58,18 +61,10 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def snapshot() -> Snapshot:
     """Nodes with a metric `load1_per_cpu` of their number / 200."""
-    now = time.monotonic()
-    return Snapshot(
-        {
-            node: NodeState(
-                Identity("agent", 1, "10.0.0.1", "a"),
-                Heartbeat(1, 1, 60.0),
-                hardware=Hardware({"load1_per_cpu": number / 200, "network_receive_bytes_per_second": number * 1e6}),
-                changed_at=now,
-            )
-            for number, node in enumerate(NODES)
-        }
-    )
+    agent, beat, now = Identity("agent", 1, "10.0.0.1", "a"), Heartbeat(1, 1, 60.0), time.monotonic()
+    measured = [{"load1_per_cpu": at / 200, "network_receive_bytes_per_second": at * 1e6} for at in range(len(NODES))]
+    states = [NodeState(agent, beat, hardware=Hardware(each), changed_at=now) for each in measured]
+    return Snapshot(dict(zip(NODES, states, strict=True)))
 
 
 def policy(*, scores: str = "", filters: str = "", more: str = "") -> Policy:
@@ -85,24 +80,15 @@ class Hosted:
     """A host on a snapshot."""
 
     def __init__(self, decided_by: Policy) -> None:
-        self.policy, self.snapshot = decided_by, snapshot()
-        self._template = self.inputs()
+        self.policy, self.snapshot, self._views = decided_by, snapshot(), Views()
         self.host = PluginHost(lambda: self.policy, self.inputs)
 
     def inputs(self) -> DecisionInputs:
-        template = getattr(self, "_template", None)
-        if template is None:
-            return DecisionInputs(self.snapshot, self.policy, time.monotonic())
-        return DecisionInputs(self.snapshot, self.policy, time.monotonic(), template.views)
+        return DecisionInputs(self.snapshot, self.policy, time.monotonic(), self._views)
 
     @property
     def plugins(self) -> dict[str, Plugin]:
         return {plugin.name: plugin for plugin in self.host._plugins.values()}
-
-    async def until(self, condition: Callable[[], object]) -> None:
-        async with asyncio.timeout(WITHIN_SECONDS):
-            while not condition():  # noqa: ASYNC110 -- processes and threads have no event of this loop
-                await asyncio.sleep(0.01)
 
     async def until_answer(self, ask: Callable[[], Awaitable[A]], is_expected: Callable[[A], object]) -> A:
         """What `ask` returns once it is as expected. On a busy machine an honest plugin may be late, too."""
@@ -113,26 +99,23 @@ class Hosted:
                 await asyncio.sleep(0.01)
         return answer
 
-    async def until_active(self) -> None:
-        await self.until(lambda: self.plugins and all(plugin.is_active for plugin in self.plugins.values()))
 
-
-Hosts = Callable[[Policy], AbstractAsyncContextManager[Hosted]]
+Hosts = Callable[..., AbstractAsyncContextManager[Hosted]]
 
 
 @pytest.fixture
 def hosts(installed: None) -> Hosts:
-    """hosts(policy): a host that runs until the block ends."""
+    """hosts(policy): a host that runs until the block ends, which begins once all plugins are active."""
     return _hosted
 
 
 @asynccontextmanager
-async def _hosted(decided_by: Policy) -> AsyncIterator[Hosted]:
+async def _hosted(decided_by: Policy, *, become_active: bool = True) -> AsyncIterator[Hosted]:
     hosted = Hosted(decided_by)
-    task = asyncio.create_task(hosted.host.run())
     try:
-        yield hosted
+        async with running(hosted.host.run()):
+            await until(lambda: hosted.plugins)
+            await until(lambda: not become_active or all(plugin.is_active for plugin in hosted.plugins.values()))
+            yield hosted
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
         hosted.host.close()

@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 from ast import literal_eval
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import psutil
 import pytest
@@ -17,14 +17,9 @@ from leadsman.decision.model import CandidateNodes, PluginScore, PodInfo
 from leadsman.decision.policy import PressurePolicy
 from leadsman.state.records import Hardware
 from leadsman.state.snapshot import Snapshot
-from tests.extender.conftest import Fixed
-from tests.extender.plugins.conftest import NODES, Hosted, policy
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.extender.conftest import Extender, Starter
-    from tests.extender.plugins.conftest import Hosts
+from tests.extender.conftest import Extender, Fixed, starts
+from tests.extender.plugins.conftest import NODES, Hosted, Hosts, policy
+from tests.waiting import until
 
 POD = PodInfo("shop", "web")
 CANDIDATES = CandidateNodes(NODES)
@@ -47,11 +42,10 @@ async def score_of(hosted: Hosted, name: str) -> PluginScore:
 
 
 async def good_score(hosted: Hosted) -> PluginScore:
-    await hosted.until_active()
     return await hosted.until_answer(lambda: score_of(hosted, "good"), lambda score: not score.neutral)
 
 
-async def test_a_node_that_reported_is_asked_about_with_its_new_values(hosts: "Hosts"):
+async def test_a_node_that_reported_is_asked_about_with_its_new_values(hosts: Hosts):
     async with hosts(policy(scores="good")) as hosted:
         await good_score(hosted)
         changed = structs.replace(hosted.snapshot.nodes["node-0"], hardware=Hardware({"load1_per_cpu": 1.0}))
@@ -60,35 +54,31 @@ async def test_a_node_that_reported_is_asked_about_with_its_new_values(hosts: "H
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-async def test_a_hostile_score_is_neutral_and_then_off(hosts: "Hosts", name: str):
+async def test_a_hostile_score_is_neutral_and_then_off(hosts: Hosts, name: str):
     async with hosts(policy(scores=name)) as hosted:
-        await hosted.until_active()
         while hosted.plugins[name].failures < FAILURES_UNTIL_OFF:
             assert (await score_of(hosted, name)).neutral
         assert hosted.plugins[name].is_off
         assert (await score_of(hosted, name)).neutral.startswith(f"{name}: it is off: ")
 
 
-async def test_a_late_filter_takes_no_time_from_one_that_answers_and_the_blame_is_its_own(hosts: "Hosts"):
+async def test_a_late_filter_takes_no_time_from_one_that_answers_and_the_blame_is_its_own(hosts: Hosts):
     async with hosts(policy(filters="dozes strict")) as hosted:
-        await hosted.until_active()
         both = lambda result: hosted.plugins["dozes"].failures and result.kept == NODES[::2]  # noqa: E731
         await hosted.until_answer(lambda: filtered(hosted), both)
 
 
-async def test_an_answer_that_is_there_counts_however_late_the_decision_looks(hosts: "Hosts"):
+async def test_an_answer_that_is_there_counts_however_late_the_decision_looks(hosts: Hosts):
     async with hosts(policy(filters="strict", more=", deadline_ms: 100")) as hosted:
-        await hosted.until_active()
         (plugin,) = hosted.plugins.values()
         question = plugin.ask(POD, CANDIDATES, hosted.inputs())
-        await hosted.until(question.done)
+        await until(question.done)
         places, _ = plugin.wait_for(question, time.monotonic() - 3600.0)
         assert len(places) == len(NODES)
 
 
-async def test_what_a_plugin_forked_ends_with_it(hosts: "Hosts", tmp_path: "Path"):
+async def test_what_a_plugin_forked_ends_with_it(hosts: Hosts, tmp_path: Path):
     async with hosts(policy(scores="forks")) as hosted:
-        await hosted.until_active()
         file = tmp_path / "child"
         asking = structs.replace(POD, labels={"file": str(file)})
         await hosted.until_answer(lambda: scored(hosted, asking), lambda _: file.exists() and file.read_text())
@@ -105,40 +95,35 @@ def has_ended(pid: int) -> bool:
     [("eats", "MemoryError"), ("garbage", "an answer of 1,734,439,522 bytes; at most 1,048,576")],
     ids=["memory", "length"],
 )
-async def test_the_reason_of_a_failure_is_kept(hosts: "Hosts", name: str, problem: str):
+async def test_the_reason_of_a_failure_is_kept(hosts: Hosts, name: str, problem: str):
     async with hosts(policy(scores=name)) as hosted:
-        await hosted.until_active()
         await hosted.until_answer(lambda: score_of(hosted, name), lambda score: problem in score.neutral)
 
 
 @pytest.mark.parametrize(("name", "kept"), [("open", len(NODES)), ("closed", 0)])
-async def test_a_filter_says_whether_it_fails_open_or_closed(hosts: "Hosts", name: str, kept: int):
+async def test_a_filter_says_whether_it_fails_open_or_closed(hosts: Hosts, name: str, kept: int):
     async with hosts(policy(filters=name)) as hosted:
-        await hosted.until_active()
-        result = await filtered(hosted)
-        assert len(result.kept) == kept
+        assert len((await filtered(hosted)).kept) == kept
 
 
-async def test_a_refusal_without_a_reason_is_no_answer(hosts: "Hosts"):
+async def test_a_refusal_without_a_reason_is_no_answer(hosts: Hosts):
     async with hosts(policy(filters="silent")) as hosted:
-        await hosted.until_active()
         result = await filtered(hosted)
         said = "filter plugin silent fails closed: BadPlugin: it refuses 'node-0' without a reason"
         assert {refusal.reason for refusal in result.refused.values()} == {said}
 
 
-async def test_a_plugin_of_another_api_version_is_off(hosts: "Hosts"):
-    async with hosts(policy(scores="old")) as hosted:
-        await hosted.until(lambda: hosted.plugins and hosted.plugins["old"].is_off)
+async def test_a_plugin_of_another_api_version_is_off(hosts: Hosts):
+    async with hosts(policy(scores="old"), become_active=False) as hosted:
+        await until(lambda: hosted.plugins["old"].is_off)
         assert "api_version is 0; must be 1" in hosted.plugins["old"].problem
 
 
 async def test_its_process_has_no_environment_no_files_of_ours_and_dies_first(
-    hosts: "Hosts", tmp_path: "Path", monkeypatch: pytest.MonkeyPatch
+    hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("LEADSMAN_ETCD_PASSWORD", "secret")
     async with hosts(policy(scores="looks")) as hosted:
-        await hosted.until_active()
         asking = structs.replace(POD, labels={"file": str(tmp_path / "seen")})
         await hosted.until_answer(lambda: scored(hosted, asking), lambda _: (tmp_path / "seen").exists())
         environment, descriptors, oom_score_adj = (tmp_path / "seen").read_text().split("\n")
@@ -149,20 +134,19 @@ async def test_its_process_has_no_environment_no_files_of_ours_and_dies_first(
         assert oom_score_adj == "1000"
 
 
-async def test_every_request_is_answered_whatever_plugins_do(hosts: "Hosts", starts: "Starter"):
+async def test_every_request_is_answered_whatever_plugins_do(hosts: Hosts):
     body = json.dumps({"Pod": {"metadata": {"name": "web"}}, "NodeNames": list(NODES)}).encode()
     plugins = policy(scores=" ".join(HOSTILE[:6]) + " good")
     others = structs.replace(plugins.scores, pressure=PressurePolicy(weight=0))
     async with hosts(structs.replace(plugins, scores=others)) as hosted:
-        await hosted.until_active()
         core = DecisionCore(hosted.host.filter_nodes, hosted.host.score_nodes)
         async with starts(hosted.snapshot, Fixed(hosted.policy), core=core) as extender:
             while hosted.plugins["loops"].failures < FAILURES_UNTIL_OFF:
                 assert len(await extender.asked("/prioritize", body)) == len(NODES)
-            await hosted.until(lambda: extender.workers.overdue == 0)
+            await until(lambda: extender.workers.overdue == 0)
             best = await hosted.until_answer(lambda: best_score(extender, body), lambda best: best == 10)
             assert best, "the good one counts"
 
 
-async def best_score(extender: "Extender", body: bytes) -> int:
+async def best_score(extender: Extender, body: bytes) -> int:
     return max(node["Score"] for node in await extender.asked("/prioritize", body))

@@ -10,7 +10,7 @@ from extender.wire.pod import read_pod
 from extender.wire.verbs import read_args, read_binding
 from leadsman.decision.delay.bounds import BadBound, parse_bounds
 from leadsman.decision.model import PodInfo
-from tests.extender.conftest import Captured
+from tests.extender.conftest import captured
 
 POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}}
 
@@ -57,7 +57,7 @@ def test_a_bad_body_is_refused_by_path(data, words: str) -> None:
 
 @pytest.mark.parametrize("name", ["..", "a/b", "", "A", "a?b", None, "x" * 254])
 @pytest.mark.parametrize("key", ["PodName", "PodNamespace", "Node"])
-def test_a_binding_names_only_what_kubernetes_can_name(captured: Captured, key: str, name) -> None:
+def test_a_binding_names_only_what_kubernetes_can_name(key: str, name) -> None:
     data = json.loads(captured("bind")) | {key: name}
     assert refusal(json.dumps(data).encode(), read_binding).startswith(f"$.{key}: name {name or ''!r}")
 
