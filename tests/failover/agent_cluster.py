@@ -119,8 +119,7 @@ class AgentCluster(ABC):
     # What is done to it.
 
     def start_agent(self, node: str) -> None:
-        rhythm = self.rhythm
-        zone = node.partition("-")[0]
+        rhythm, zone = self.rhythm, node.partition("-")[0]
         command = [sys.executable, "-m", "leadsman.cli.main", "agent", "--node-name", node, "--zone", zone]
         command += ["--address", self.net.address(node), "--listen", f"0.0.0.0:{PORT}"]
         command += ["--etcd", f"http://{self._uplinks.local_address}:{self.etcd.port}"]
@@ -272,8 +271,8 @@ class AgentCluster(ABC):
         except (URLError, OSError):
             return {}
 
-    def _metric(self, start: str) -> float:
-        with urlopen(self.url + "/metrics", timeout=5) as answer:
+    def _metric(self, start: str, url: str = "") -> float:
+        with urlopen(f"{url or self.url}/metrics", timeout=5) as answer:
             lines = answer.read().decode().splitlines()
         return next((float(line.split()[-1]) for line in lines if line.startswith(start)), 0.0)
 

@@ -1,7 +1,7 @@
-"""The nine agents of `agent_cluster` with a real kube-apiserver.
+"""The nine agents of `agent_cluster` with a real kube-apiserver, and with a scripted one.
 
-Leases are renewed with the rights of a node. Controllers fail dead nodes over, with the rights of their components and
-no other. Nothing binds pods: `KubernetesCluster` adds that.
+On the real one Leases are renewed with the rights of a node, and controllers fail dead nodes over, with the rights of
+their components and no other. Nothing binds pods: `KubernetesCluster` adds that.
 """
 
 import contextlib
@@ -16,6 +16,7 @@ import yaml
 from tests.failover.agent_cluster import NODES, ZONES, AgentCluster, Rhythm
 from tests.testbed.kube_apiserver import KubeApiServer
 from tests.testbed.paper_cluster import CONTROLLER, EXTENDER, MANIFESTS, add_node, install
+from tests.testbed.scripted_api_server import ApiServerThread
 
 COMPONENTS = ("controller", "self-healing")
 AMOUNTS = {"cpu": "8", "memory": "8Gi", "pods": "110"}
@@ -78,3 +79,33 @@ def _manifests() -> Iterator[str]:
         folder = f"components/{component}"
         for resource in yaml.safe_load((MANIFESTS / folder / "kustomization.yaml").read_text())["resources"]:
             yield f"{folder}/{resource}"
+
+
+class ScriptedCluster(AgentCluster):
+    """Its controllers judge nodes and act on nothing."""
+
+    api_server, acts = "a scripted API server", False
+
+    def silence_api(self) -> None:
+        self.api.call(lambda server: server.silence())
+
+    def heal_api(self) -> None:
+        self.api.call(lambda server: server.heal())
+
+    def _start_kubernetes(self, stack: contextlib.ExitStack) -> None:
+        address = self._uplinks.local_address
+        self.api = stack.enter_context(ApiServerThread(host=address))
+        self.api_url = self.api.url.replace("127.0.0.1", address)
+        self.api_flags = ("--kube-api", self.api_url)
+        for zone, nodes in ZONES.items():
+            for node in nodes:
+                labels = {"topology.kubernetes.io/zone": zone}
+                self.api.put(f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}})
+
+    def _node_access(self, node: str) -> list[str]:
+        return ["--server", self.api_url]
+
+    def _conditions(self, node: str) -> list[dict[str, Any]]:
+        listed = self.api.call(lambda server: [each.after for each in server.objects.log if each.path.name == node])
+        status = next((one["status"] for one in reversed(listed) if one and "status" in one), {})
+        return list(status.get("conditions", ()))

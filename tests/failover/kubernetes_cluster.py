@@ -10,7 +10,7 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 from urllib.error import HTTPError, URLError
@@ -21,7 +21,7 @@ from leadsman.testbed.etcd import free_ports
 from tests.failover.api_server_cluster import ApiServerCluster
 from tests.testbed.kube_component import KubeControllerManager
 from tests.testbed.kube_scheduler import KubeScheduler
-from tests.testbed.paper_cluster import EXTENDER
+from tests.testbed.paper_cluster import EXTENDER, VERBS
 
 REFERENCE, BOUND_MS = "a-0", 30
 """Pods are bounded to this node: zones a and b are within the bound, c is not."""
@@ -67,9 +67,8 @@ class KubernetesCluster(ApiServerCluster):
         self.kubernetes.call("POST", "/api/v1/namespaces", {"metadata": {"name": FILLERS}})
         refused = ""
         while not refused:
-            name = self.kubernetes.call("POST", path, {"metadata": {"generateName": "filler-"}, **filler})["metadata"][
-                "name"
-            ]
+            made = self.kubernetes.call("POST", path, {"metadata": {"generateName": "filler-"}, **filler})
+            name = made["metadata"]["name"]
             self.wait_until(partial(self._decided, f"{path}/{name}"), "a filler bound or refused", 30.0)
             refused = "" if self.kubernetes.call("GET", f"{path}/{name}")["spec"].get("nodeName") else name
         self.kubernetes.call("DELETE", f"{path}/{refused}")
@@ -77,15 +76,8 @@ class KubernetesCluster(ApiServerCluster):
     def pods(self) -> list[Pod]:
         """In namespace default."""
         listed = self.kubernetes.call("GET", "/api/v1/namespaces/default/pods")["items"]
-        return [
-            Pod(
-                each["metadata"]["name"],
-                each["metadata"]["uid"],
-                each["spec"].get("nodeName", ""),
-                "deletionTimestamp" in each["metadata"],
-            )
-            for each in listed
-        ]
+        found = [(each["metadata"], each["spec"].get("nodeName", "")) for each in listed]
+        return [Pod(meta["name"], meta["uid"], node, "deletionTimestamp" in meta) for meta, node in found]
 
     def taints(self, node: str) -> set[str]:
         """Their keys."""
@@ -102,17 +94,19 @@ class KubernetesCluster(ApiServerCluster):
 
     def published(self) -> dict[str, Any]:
         """The state that extenders and the next leader read; {} before the first."""
-        with contextlib.suppress(HTTPError):
-            found = self.kubernetes.call("GET", f"/api/v1/namespaces/leadsman/configmaps/{SELF_HEALING.config_map}")
-            return dict(json.loads(found["data"][SELF_HEALING.key]))
-        return {}
+        found = self._config_map(SELF_HEALING.config_map)
+        return dict(json.loads(found["data"][SELF_HEALING.key])) if found else {}
 
     def remembered(self) -> set[str]:
         """UIDs of the pods whose backups the next leader can read."""
+        found = self._config_map(BACKUPS.config_map)
+        return set(BACKUPS.decode(base64.b64decode(found["binaryData"][BACKUPS.key])).pods) if found else set()
+
+    def _config_map(self, name: str) -> dict[str, Any]:
+        """{} where it is not there."""
         with contextlib.suppress(HTTPError):
-            found = self.kubernetes.call("GET", f"/api/v1/namespaces/leadsman/configmaps/{BACKUPS.config_map}")
-            return set(BACKUPS.decode(base64.b64decode(found["binaryData"][BACKUPS.key])).pods)
-        return set()
+            return dict(self.kubernetes.call("GET", f"/api/v1/namespaces/leadsman/configmaps/{name}"))
+        return {}
 
     def coverage(self) -> dict[str, dict[str, Any]]:
         """Pod → node, coverage, backup and reason, as /plan shows them."""
@@ -136,10 +130,8 @@ class KubernetesCluster(ApiServerCluster):
         """The URL of the controller that leads; "" when none says so."""
         for url, process in self.controllers.items():
             with contextlib.suppress(URLError, OSError):
-                if process.poll() is None:
-                    with urlopen(f"{url}/metrics", timeout=5) as answer:
-                        if "leadsman_controller_leader 1.0" in answer.read().decode():
-                            return url
+                if process.poll() is None and self._metric("leadsman_controller_leader ", url):
+                    return url
         return ""
 
     def ask_leader(self) -> bool:
@@ -159,42 +151,26 @@ class KubernetesCluster(ApiServerCluster):
 
     def _start_kubernetes(self, stack: contextlib.ExitStack) -> None:
         super()._start_kubernetes(stack)
-        stack.enter_context(self._running_pods())
+        ended = threading.Event()
+        running_pods = threading.Thread(target=self._run_pods, args=(ended.is_set,), name="pods", daemon=True)
+        running_pods.start()
+        stack.callback(running_pods.join)
+        stack.callback(ended.set)
         extender, ops, people = free_ports(3)
         self.extender_api_url = f"http://127.0.0.1:{people}"
         flags = ["--plain-http", "--drain-seconds=0", "--self-healing", "--listen", f"127.0.0.1:{extender}"]
         flags += ["--ops-listen", f"127.0.0.1:{ops}", f"--api-listen=127.0.0.1:{people}"]
         flags += ["--kubeconfig", str(self.kubernetes.kubeconfig(EXTENDER))]
         self.extender = self.start_process("extender", flags)
-        asked = {
-            "urlPrefix": f"http://127.0.0.1:{extender}",
-            "filterVerb": "filter",
-            "prioritizeVerb": "prioritize",
-            "preemptVerb": "preempt",
-            "weight": 5,
-            "nodeCacheCapable": True,
-            "ignorable": True,
-            "httpTimeout": "2s",
-        }
-        manager = KubeControllerManager(self._binaries, self._folder / "manager", self.kubernetes)
-        stack.enter_context(manager)
+        asked = {"urlPrefix": f"http://127.0.0.1:{extender}", "preemptVerb": "preempt", "nodeCacheCapable": True}
+        asked |= {**VERBS, "ignorable": True, "httpTimeout": "2s"}
+        stack.enter_context(KubeControllerManager(self._binaries, self._folder / "manager", self.kubernetes))
         stack.enter_context(
             KubeScheduler(self._binaries, self._folder / "scheduler", self.kubernetes, extenders=[asked])
         )
 
-    @contextlib.contextmanager
-    def _running_pods(self) -> Iterator[None]:
-        """The other half of the kubelets, on a thread."""
-        ended = threading.Event()
-        thread = threading.Thread(target=self._run_pods, args=(ended.is_set,), name="pods", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
-
     def _run_pods(self, ended: Callable[[], bool]) -> None:
+        """The other half of the kubelets, on a thread."""
         while not ended():
             with contextlib.suppress(URLError, OSError):
                 for pod in self.kubernetes.call("GET", "/api/v1/pods")["items"]:

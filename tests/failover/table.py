@@ -8,22 +8,101 @@ status 1 when a node was called dead or tainted that was not dead, or a dead one
 
 import argparse
 import os
+import signal
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from leadsman.runtime.text_table import align_columns
-from tests.failover.agent_cluster import AS_INSTALLED, NODES, QUICK, AgentCluster, Rhythm
-from tests.failover.api_server_cluster import ApiServerCluster
-from tests.failover.faults import FAULTS, REAL_API_SERVER_FAULTS, Fault
-from tests.failover.scripted_cluster import ScriptedCluster
+from tests.failover.agent_cluster import AS_INSTALLED, NODES, QUICK, ZONES, AgentCluster, Rhythm
+from tests.failover.api_server_cluster import ApiServerCluster, ScriptedCluster
 from tests.testbed.kube_apiserver import KubeApiServerMissing, find_assets
 
 SETTLED_WITHIN_SECONDS = 120.0
+
+
+Do = Callable[[Any], None]
+"""To an AgentCluster."""
+
+
+class Fault(NamedTuple):
+    """seconds: how long it is held in the table, and in the quick run; 0: not in the quick run.
+
+    repeat: called once a second while it is held.
+    """
+
+    name: str
+    seconds: float
+    quick_seconds: float
+    make: Do
+    undo: Do
+    repeat: Do = lambda _: None
+
+
+def _slow(cluster: AgentCluster) -> None:
+    """a-0: half a second to everybody, its agent runs a third of the time, its kubelet renews late."""
+    for other in NODES[1:]:
+        cluster.net.set_delay("a-0", other, 500.0, loss_ratio=0.05)
+    cluster.start_kubelet("a-0", late_seconds=cluster.rhythm.lease / 8)
+
+
+def _stutter(cluster: AgentCluster) -> None:
+    cluster.signal_agent("a-0", signal.SIGSTOP)
+    time.sleep(0.6)
+    cluster.signal_agent("a-0", signal.SIGCONT)
+
+
+def _fast(cluster: AgentCluster) -> None:
+    cluster.heal()
+    cluster.start_kubelet("a-0")
+
+
+def _cut_zone(cluster: AgentCluster) -> None:
+    """From everything; within the zone all answer each other."""
+    cluster.cut(ZONES["c"], [*ZONES["a"], *ZONES["b"]])
+    for node in ZONES["c"]:
+        cluster.unplug(node)
+
+
+def _join_zone(cluster: AgentCluster) -> None:
+    cluster.heal()
+    for node in ZONES["c"]:
+        cluster.plug_in(node)
+
+
+FAULTS = (
+    Fault("30 % loss everywhere", 600, 8, lambda c: c.lose(0.3), lambda c: c.heal()),
+    Fault(
+        "agent stopped",
+        60,
+        8,
+        lambda c: c.signal_agent("b-1", signal.SIGSTOP),
+        lambda c: c.signal_agent("b-1", signal.SIGCONT),
+    ),
+    Fault("ICMP dropped on one node", 60, 0, lambda c: c.drop_icmp(["a-1"]), lambda c: c.pass_icmp(["a-1"])),
+    Fault("ICMP dropped everywhere", 90, 0, lambda c: c.drop_icmp(NODES), lambda c: c.pass_icmp(NODES)),
+    Fault("etcd away", 60, 0, lambda c: c.etcd.kill(), lambda c: c.etcd.start()),
+    Fault("API server hangs", 60, 6, lambda c: c.silence_api(), lambda c: c.heal_api()),
+    Fault("the probers' own switch cut", 60, 0, lambda c: c.cut(ZONES["a"], NODES), lambda c: c.heal()),
+    Fault("a zone cut from everything", 60, 10, _cut_zone, _join_zone),
+    Fault(
+        "clocks jump by an hour each second",
+        30,
+        0,
+        lambda _: None,
+        lambda c: c.set_clocks(0),
+        lambda c: c.set_clocks(round(time.monotonic()) % 3 * 3600 - 3600),
+    ),
+    Fault("a slow node", 60, 0, _slow, _fast, _stutter),
+    Fault("kubelet restarted", 40, 0, lambda c: c.stop_kubelet("b-2"), lambda c: c.start_kubelet("b-2")),
+)
+
+REAL_API_SERVER_FAULT = Fault("API server killed", 60, 0, lambda c: c.kubernetes.kill(), lambda c: c.kubernetes.start())
+"""Of an ApiServerCluster alone."""
 
 
 class Row(NamedTuple):
@@ -87,7 +166,7 @@ def rows(cluster: AgentCluster, quick: bool, only: str = "") -> list[Row]:
     """One row a fault, then one a death. only: faults whose name has this in it."""
     cluster.wait_until(cluster.is_settled, "nine nodes that all hear each other", SETTLED_WITHIN_SECONDS)
     found = []
-    for fault in (*FAULTS, *(REAL_API_SERVER_FAULTS if isinstance(cluster, ApiServerCluster) else ())):
+    for fault in (*FAULTS, *([REAL_API_SERVER_FAULT] if isinstance(cluster, ApiServerCluster) else [])):
         seconds = fault.quick_seconds if quick else fault.seconds
         if seconds and only in fault.name and not (cluster.clocks.missing and "clocks" in fault.name):
             found.append(hold(cluster, fault, seconds))
@@ -97,18 +176,9 @@ def rows(cluster: AgentCluster, quick: bool, only: str = "") -> list[Row]:
 
 def shown(found: list[Row]) -> str:
     header = ("fault", "held s", "not healthy meanwhile", "called dead", "failed over", "healthy again s", "detected")
-    body = [
-        (
-            row.fault,
-            f"{row.held_seconds:.0f}",
-            row.seen,
-            str(row.deaths),
-            str(row.failovers),
-            f"{row.recovery_seconds:.1f}",
-            row.detection,
-        )
-        for row in found
-    ]
+    body = []
+    for fault, held, seen, deaths, failovers, _, recovery, detection in found:
+        body.append((fault, f"{held:.0f}", seen, str(deaths), str(failovers), f"{recovery:.1f}", detection))
     return "\n".join(align_columns([header, *body]))
 
 

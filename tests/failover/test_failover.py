@@ -16,7 +16,6 @@ from leadsman.planning.recovery_plan import UNREACHABLE_TAINT
 from leadsman.testbed import virtual_network
 from tests.failover.agent_cluster import QUICK, ZONES
 from tests.failover.kubernetes_cluster import REFERENCE, KubernetesCluster, Pod
-from tests.testbed.kube_apiserver import KubeApiServerMissing, find_assets
 
 pytestmark = [
     pytest.mark.integration,
@@ -34,18 +33,14 @@ StartCluster = Callable[..., KubernetesCluster]
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[StartCluster]:
+def start(kubernetes_binaries: Path, tmp_path: Path) -> Iterator[StartCluster]:
     """`start("--failover-nodes", "9")`: a cluster whose nodes all hear each other, from entry to exit."""
-    try:
-        binaries = find_assets()
-        missing = [name for name in ("kube-scheduler", "kube-controller-manager") if not (binaries / name).is_file()]
-    except KubeApiServerMissing as error:
-        pytest.skip(str(error))
-    if missing:
-        pytest.skip(f"KUBEBUILDER_ASSETS={binaries}: there is no {missing[0]} in it")
+    for name in ("kube-scheduler", "kube-controller-manager"):
+        if not (kubernetes_binaries / name).is_file():
+            pytest.skip(f"KUBEBUILDER_ASSETS={kubernetes_binaries}: there is no {name} in it")
 
     def started(*controller_flags: str) -> KubernetesCluster:
-        return KubernetesCluster(binaries, tmp_path, QUICK, *controller_flags)
+        return KubernetesCluster(kubernetes_binaries, tmp_path, QUICK, *controller_flags)
 
     yield started
     for log in (*tmp_path.glob("controller-*.log"), *tmp_path.glob("extender-*.log")):
