@@ -1,7 +1,6 @@
 """The controller's process, whole, against a fake API server: its Lease, its rounds, its pages and its leave."""
 
 import asyncio
-import json
 from typing import Any
 
 import aiohttp
@@ -37,11 +36,6 @@ def node_labels(api: FakeApiServer, name: str = "n1") -> Any:
     return of(api, NODES.path("", name), "metadata", "labels")
 
 
-async def page(port: int, path: str) -> tuple[int, str]:
-    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}{path}") as answer:
-        return answer.status, await answer.text()
-
-
 async def test_labels_of_a_policy_that_is_gone_go_and_others_stay(api: FakeApiServer) -> None:
     api.put(NODES.path("", "n1"), {"metadata": MARKED})
     async with started(api):
@@ -61,12 +55,11 @@ async def test_nodes_are_watched_once(api: FakeApiServer) -> None:
 
 async def test_a_dry_run_shows_the_plan_and_writes_nothing(api: FakeApiServer) -> None:
     api.put(NODES.path("", "n1"), {"metadata": MARKED})
-    async with started(api, dry_run=True) as port:
-        plan = {}
-        async with asyncio.timeout(60):
-            while not plan.get("actions"):
-                await asyncio.sleep(0.05)
-                plan = json.loads((await page(port, "/plan"))[1])
+    plan: dict[str, Any] = {}
+    async with started(api, dry_run=True) as port, aiohttp.ClientSession() as session, asyncio.timeout(60):
+        while not plan.get("actions"):
+            async with session.get(f"http://127.0.0.1:{port}/plan") as answer:
+                plan = await answer.json()
     assert [(action["node"], action["label"], action["value"]) for action in plan["actions"]] == [("n1", "hot", None)]
     assert set(api.verbs()) <= {"list", "watch"}
 

@@ -1,9 +1,11 @@
 """An extender on a real socket, the captured bodies of a real kube-scheduler, and a state with three measured nodes."""
 
+import asyncio
 import gzip
 import io
 import json
 import logging
+import re
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -145,3 +147,31 @@ def args(nodes: Sequence[str], name: str = "p", **labels: str) -> bytes:
     """A filter body in the names form: args(["a", "b"], delay_a="5")."""
     pod = {"metadata": {"name": name, "namespace": "ns", "uid": "u", "labels": labels}}
     return json.dumps({"Pod": pod, "Nodes": None, "NodeNames": nodes}).encode()
+
+
+# Raw connections.
+
+HEAD = b"POST /filter HTTP/1.1\r\nHost: x\r\n"
+
+
+@asynccontextmanager
+async def connected(port: int, **how: Any) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A raw connection, which is cut at the end."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, **how)
+    try:
+        yield reader, writer
+    finally:
+        writer.transport.abort()
+
+
+def request(body: bytes) -> bytes:
+    return HEAD + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+async def answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    """Status and body of what comes next."""
+    async with asyncio.timeout(60):
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = re.search(rb"Content-Length: (\d+)", head)
+        assert length is not None
+        return int(head.split()[1]), await reader.readexactly(int(length[1]))

@@ -2,9 +2,7 @@
 
 import asyncio
 import contextlib
-import re
 import socket
-from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -13,39 +11,14 @@ from extender.body_limits import BodyLimits, BodyReader
 from leadsman.runtime.connections import ServerLimits
 from leadsman.runtime.http_server import serve
 from leadsman.runtime.log_limit import LINES_BURST
-from tests.extender.conftest import args, captured, starts
+from tests.extender.conftest import CAPTURES, HEAD, answer, args, captured, connected, request, starts
 from tests.testbed.background import running
 from tests.waiting import until
 
 QUICK = ServerLimits(header_timeout_seconds=0.1, write_timeout_seconds=0.2, idle_timeout_seconds=0.3)
 
-CAPTURES = Path(__file__).parents[1] / "data" / "captures"
 
 DRIPPING = ServerLimits(header_timeout_seconds=0.1)
-
-HEAD = b"POST /filter HTTP/1.1\r\nHost: x\r\n"
-
-
-@contextlib.asynccontextmanager
-async def connected(port, source="127.0.0.1"):
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(source, 0))
-    try:
-        yield reader, writer
-    finally:
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
-
-
-def request(body):
-    return HEAD + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
-
-
-async def answer(reader):
-    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 60)
-    length = re.search(rb"Content-Length: (\d+)", head)
-    assert length is not None
-    return int(head.split()[1]), await asyncio.wait_for(reader.readexactly(int(length[1])), 60)
 
 
 async def ended(reader):
@@ -223,11 +196,11 @@ async def test_strangers_evict_one_another_and_never_a_client_that_was_answered(
 async def test_a_flood_from_one_address_leaves_a_new_client_of_another_its_room() -> None:
     async with (
         starts(limits=ServerLimits(max_unproven_connections=4)) as extender,
-        connected(extender.port, "127.0.0.2") as new,
+        connected(extender.port, local_addr=("127.0.0.2", 0)) as new,
         contextlib.AsyncExitStack() as stack,
     ):
         for _ in range(20):
-            await stack.enter_async_context(connected(extender.port, "127.0.0.3"))
+            await stack.enter_async_context(connected(extender.port, local_addr=("127.0.0.3", 0)))
         assert await asks(new, args(["a"])) == 200
 
 

@@ -1,13 +1,16 @@
 """Bodies as kube-scheduler sends them, and bodies that nobody should send."""
 
 import json
+import random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from extender.wire.bad_request import BadRequest
 from extender.wire.pod import read_pod
-from extender.wire.verbs import read_args, read_binding
+from extender.wire.verbs import CachedArgsReader, read_args, read_binding
 from leadsman.decision.delay.bounds import BadBound, parse_bounds
 from leadsman.decision.model import PodInfo
 from tests.extender.conftest import captured
@@ -92,3 +95,32 @@ def test_a_pod_belongs_to_its_controller_or_to_itself() -> None:
     assert read({"metadata": metadata}).workload == "pod/p"
     static = {"name": "proxy-n", "ownerReferences": [{"kind": "Node", "name": "n", "controller": True}]}
     assert read({"metadata": static}).workload == "pod/proxy"
+
+
+# A reader with a memory answers as one without.
+
+
+@given(st.lists(st.sampled_from("abcdef"), min_size=1), st.randoms())
+def test_the_same_nodes_in_another_order_are_the_list_met_first(names: list[str], rng: random.Random) -> None:
+    reader = CachedArgsReader()
+    first = reader.read_args(body(Pod=POD, Nodes=None, NodeNames=names)).node_names
+    assert reader.read_args(body(Pod=POD, Nodes=None, NodeNames=rng.sample(names, len(names)))).node_names is first
+    assert set(first) == set(names)
+
+
+SPELLINGS = st.sampled_from(["NodeNames", "nodeNames", "nodenames", "Nodes", "Pod", "pod"])
+VALUES = st.one_of(st.none(), st.lists(st.sampled_from("abc"), max_size=3), st.just(POD), st.just({"items": []}))
+
+
+@given(st.lists(st.dictionaries(SPELLINGS, VALUES), max_size=6))
+def test_any_bodies_are_read_as_without_a_memory(bodies: list[dict[str, Any]]) -> None:
+    reader = CachedArgsReader()
+    for fields in bodies + bodies:
+        assert outcome(reader.read_args, body(**fields)) == outcome(read_args, body(**fields))
+
+
+def outcome(read: Any, data: bytes) -> Any:
+    try:
+        return read(data)
+    except BadRequest as error:
+        return str(error)
