@@ -7,9 +7,17 @@ import pytest
 
 from leadsman.network.estimates import NetworkEstimates
 from leadsman.network.fitting import FitBudget, fit_network
-from leadsman.network.measured_pairs import Floats
+from leadsman.network.measured_pairs import Floats, MeasuredPairs
 from leadsman.simulator.generated_cluster import GeneratedNetwork, rack_network
 from tests.holdout import sample_pairs
+
+QUICK = FitBudget(members=4, steps=150, landmarks=64, calibration_rounds=2)
+"""A fit for tests of anything but accuracy."""
+
+
+def seen(rtt_ms: Floats) -> MeasuredPairs:
+    """What is measured of it."""
+    return sample_pairs(rtt_ms, 16, np.random.default_rng(0))
 
 
 def matrix(name: str) -> Floats:
@@ -42,11 +50,5 @@ def part(planetlab: Floats) -> Floats:
 
 
 @pytest.fixture(scope="session")
-def quick() -> FitBudget:
-    """A fit for tests of anything but accuracy."""
-    return FitBudget(members=4, steps=150, landmarks=64, calibration_rounds=2)
-
-
-@pytest.fixture(scope="session")
-def part_fit(part: Floats, quick: FitBudget) -> NetworkEstimates:
-    return fit_network(sample_pairs(part, 16, np.random.default_rng(0)), np.random.default_rng(0), budget=quick)
+def part_fit(part: Floats) -> NetworkEstimates:
+    return fit_network(seen(part), np.random.default_rng(0), budget=QUICK)

@@ -4,18 +4,15 @@ import numpy as np
 import pytest
 
 from leadsman.network.estimates import NetworkEstimates
-from leadsman.network.fitting import FitBudget, fit_network
-from leadsman.network.measured_pairs import Floats, MeasuredPairs
-from tests.holdout import EstimateAccuracy, held_out_pairs, measure_accuracy, sample_pairs
+from leadsman.network.fitting import fit_network
+from leadsman.network.measured_pairs import Floats
+from tests.holdout import EstimateAccuracy, held_out_pairs, measure_accuracy
+from tests.leadsman.network.conftest import QUICK, seen
 
 
 def result(estimates: NetworkEstimates, rtt_ms: Floats) -> EstimateAccuracy:
     one, other = held_out_pairs(rtt_ms, estimates.pairs)
     return measure_accuracy(*estimates.between(one, other)[:3], rtt_ms[one, other])
-
-
-def seen(rtt_ms: Floats) -> MeasuredPairs:
-    return sample_pairs(rtt_ms, 16, np.random.default_rng(0))
 
 
 @pytest.fixture(scope="module")
@@ -45,14 +42,14 @@ def test_intervals_hold_both_directions_of_devices_that_are_not_symmetric(seattl
     assert 0.88 <= result(estimates, seattle).interval_coverage <= 0.92
 
 
-def test_intervals_are_wider_around_a_node_that_is_noisy_by_itself(planetlab: Floats, quick: FitBudget) -> None:
+def test_intervals_are_wider_around_a_node_that_is_noisy_by_itself(planetlab: Floats) -> None:
     """Its round trips are off by a third, each in its own way."""
     steady, noisy = planetlab[:160, :160], 7
     shaken = steady.copy()
     shaken[noisy] = shaken[:, noisy] = steady[noisy] * np.exp(np.random.default_rng(1).normal(0, 0.33, 160))
     widths = []
     for rtt_ms in (steady, shaken):
-        estimates = fit_network(seen(rtt_ms), np.random.default_rng(0), budget=quick)
+        estimates = fit_network(seen(rtt_ms), np.random.default_rng(0), budget=QUICK)
         one, other = held_out_pairs(rtt_ms, estimates.pairs)
         table = estimates.between(one[one == noisy], other[one == noisy])
         widths.append(np.median(table.high_ms / table.low_ms))

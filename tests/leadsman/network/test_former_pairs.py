@@ -11,6 +11,7 @@ from leadsman.network.former_pairs import FormerPairs, former_pairs
 from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs, build_pairs
 from leadsman.simulator.generated_cluster import random_peers
 from tests.holdout import held_out_pairs, measure_accuracy, sample_pairs
+from tests.leadsman.network.conftest import QUICK
 
 
 def ring(nodes: int, step: int, rtt_ms: float | Floats = 10.0) -> MeasuredPairs:
@@ -79,14 +80,12 @@ def test_intervals_contain_the_value_then_and_have_no_unit(
 
 
 @pytest.mark.parametrize("spread", [0.02, 0.2])
-def test_remembered_pairs_make_estimates_better_and_intervals_go_on_holding(
-    part: Floats, quick: FitBudget, spread: float
-) -> None:
+def test_remembered_pairs_make_estimates_better_and_intervals_go_on_holding(part: Floats, spread: float) -> None:
     rng = np.random.default_rng(0)
     now = changed(part, spread)
     seen, before = sample_pairs(now, 12, rng), sample_pairs(part, 16, rng)
     former = former_pairs([before], seen)
-    plain, better = (fit_network(seen, np.random.default_rng(0), budget=quick, former=each) for each in (None, former))
+    plain, better = (fit_network(seen, np.random.default_rng(0), budget=QUICK, former=each) for each in (None, former))
     one, other = held_out_pairs(now, seen)
     truth = now[one, other]
     ours, theirs = (measure_accuracy(*each.between(one, other)[:3], truth) for each in (better, plain))
@@ -100,12 +99,10 @@ def partly_redrawn(rtt_ms: Floats, rng: np.random.Generator) -> Floats:
     return np.where((rng.random(rtt_ms.shape) < 1 / 7) & (rtt_ms > 0) & (another > 0), another, rtt_ms)
 
 
-def test_estimates_of_devices_hold_their_promise_where_pairs_were_measured_in_one_direction(
-    seattle: Floats, quick: FitBudget
-) -> None:
+def test_estimates_of_devices_hold_their_promise_where_pairs_were_measured_in_one_direction(seattle: Floats) -> None:
     """Agents measure nine of ten pairs in one direction. Each keeps ten peers and replaces six."""
     covered, broken = zip(
-        *(covered_and_broken(seattle, quick, np.random.default_rng(seed)) for seed in range(3)), strict=True
+        *(covered_and_broken(seattle, QUICK, np.random.default_rng(seed)) for seed in range(3)), strict=True
     )
     assert 0.87 < np.mean(covered) < 0.92
     assert np.mean(broken) < 0.1

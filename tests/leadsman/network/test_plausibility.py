@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from leadsman.network import plausibility
 from leadsman.network.embedding import EnsembleMember, mean_and_spread
 from leadsman.network.estimates import fit_group_medians
-from leadsman.network.fitting import FitBudget, fit_network
+from leadsman.network.fitting import fit_network
 from leadsman.network.measured_pairs import Floats, Indices, build_pairs
 from leadsman.network.plausibility import ENOUGH_TO_JUDGE, MIN_REPORTERS, Plausibility, Reports, place_by_others
 from leadsman.simulator.generated_cluster import rack_network, random_peers
-
-QUICK = FitBudget(members=4, steps=150, landmarks=64, calibration_rounds=2)
+from tests.leadsman.network.conftest import QUICK
 
 
 class Reported(NamedTuple):
@@ -46,10 +45,12 @@ class Reported(NamedTuple):
         """All reports about a node but too few to place it."""
         return np.cumsum(self.target == node) * (self.target == node) >= MIN_REPORTERS
 
-    def placed(self, unanswered: Indices | None = None) -> Plausibility:
+    def members(self) -> "Members":
         pairs = build_pairs(self.nodes, self.reporter, self.target, self.rtt_ms)
-        members = fit_network(pairs, np.random.default_rng(0), budget=QUICK).model.members
-        return place_by_others(members, self.reports(unanswered))
+        return fit_network(pairs, np.random.default_rng(0), budget=QUICK).model.members
+
+    def placed(self, unanswered: Indices | None = None) -> Plausibility:
+        return place_by_others(self.members(), self.reports(unanswered))
 
     @property
     def alone(self) -> NDArray[np.bool_]:
@@ -72,8 +73,7 @@ Members = tuple[EnsembleMember, ...]
 
 @pytest.fixture(scope="module")
 def members(honest: Reported) -> Members:
-    pairs = build_pairs(honest.nodes, honest.reporter, honest.target, honest.rtt_ms)
-    return fit_network(pairs, np.random.default_rng(0), budget=QUICK).model.members
+    return honest.members()
 
 
 @pytest.mark.parametrize("factor", [1e-6, 1e6])

@@ -8,15 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leadsman.decision.policy import Statistic
-from leadsman.network.fitting import FitBudget
 from leadsman.network.measured_pairs import Floats
 from leadsman.simulator.generated_cluster import rack_network, random_peers
 from leadsman.sources.delay.fitted_estimates import FittedEstimates, fit_estimates, gather_measurements
 from leadsman.state.snapshot import Snapshot
-from tests.leadsman.network.conftest import matrix
+from tests.leadsman.network.conftest import QUICK, matrix
 from tests.leadsman.sources.delay.conftest import node_state
 
-QUICK = FitBudget(members=4, steps=150, landmarks=64, calibration_rounds=2)
 LIAR = 7
 RttReports = dict[int, dict[int, float]]
 """Reporter → target → milliseconds; NaN: no reply."""
