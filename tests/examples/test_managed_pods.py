@@ -33,25 +33,28 @@ CreatePod = Callable[..., Resources]
 
 
 @pytest.fixture(scope="module")
-def create_pod(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CreatePod]:
+def api(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeApiServer]:
+    with KubeApiServer(kubernetes_binaries, tmp_path_factory.mktemp("examples") / "kubernetes") as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def create_pod(api: KubeApiServer) -> CreatePod:
     """create_pod(labels={…}, resources={…}): what the pod's container asks for, once the API server has taken it."""
-    with KubeApiServer(kubernetes_binaries, tmp_path_factory.mktemp("managed") / "kubernetes") as api:
-        if int(api.call("GET", "/version")["minor"]) < FIRST_MINOR:
-            with pytest.raises(urllib.error.HTTPError, match="404"):
-                apply_policy(api)
-            pytest.skip(
-                f"KUBEBUILDER_ASSETS={kubernetes_binaries}: the admission policy needs Kubernetes 1.{FIRST_MINOR}"
-            )
-        apply_policy(api)
+    if int(api.call("GET", "/version")["minor"]) < FIRST_MINOR:
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            apply_policy(api)
+        pytest.skip(f"this KUBEBUILDER_ASSETS: the admission policy needs Kubernetes 1.{FIRST_MINOR}")
+    apply_policy(api)
 
-        def create(resources: Any = None, **metadata: Any) -> Resources:
-            container = {"name": "main", "image": "none", "resources": resources or {}}
-            body = {"metadata": {"generateName": "p-", **metadata}, "spec": {"containers": [container]}}
-            made = api.call("POST", "/api/v1/namespaces/default/pods", body)
-            return dict(made["spec"]["containers"][0]["resources"])
+    def create(resources: Any = None, **metadata: Any) -> Resources:
+        container = {"name": "main", "image": "none", "resources": resources or {}}
+        body = {"metadata": {"generateName": "p-", **metadata}, "spec": {"containers": [container]}}
+        made = api.call("POST", "/api/v1/namespaces/default/pods", body)
+        return dict(made["spec"]["containers"][0]["resources"])
 
-        assert any(create(labels={"delay_n1": "5"}) for _ in range(ATTEMPTS)), "the policy is not in effect"
-        yield create
+    assert any(create(labels={"delay_n1": "5"}) for _ in range(ATTEMPTS)), "the policy is not in effect"
+    return create
 
 
 def apply_policy(api: KubeApiServer) -> None:
@@ -96,20 +99,19 @@ Kubectl = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="module")
-def kubectl(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
+def kubectl(api: KubeApiServer) -> Kubectl:
     if shutil.which("kubectl") is None:
         pytest.skip("no kubectl: apt-get install kubernetes-client")
-    with KubeApiServer(kubernetes_binaries, tmp_path_factory.mktemp("examples") / "kubernetes") as api:
-        config = f"--kubeconfig={api.kubeconfig()}"
+    config = f"--kubeconfig={api.kubeconfig()}"
 
-        def run(*words: str) -> "subprocess.CompletedProcess[str]":
-            return subprocess.run(["kubectl", config, *words], capture_output=True, text=True, check=False)
+    def run(*words: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(["kubectl", config, *words], capture_output=True, text=True, check=False)
 
-        assert run("create", "namespace", "shop").returncode == 0
-        assert run("apply", "-f", str(CRD)).returncode == 0
-        established = run("wait", "--for=condition=established", "--timeout=60s", "-f", str(CRD))
-        assert established.returncode == 0, established.stderr
-        yield run
+    assert run("create", "namespace", "shop").returncode == 0
+    assert run("apply", "-f", str(CRD)).returncode == 0
+    established = run("wait", "--for=condition=established", "--timeout=60s", "-f", str(CRD))
+    assert established.returncode == 0, established.stderr
+    return run
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -1,9 +1,7 @@
 """examples/workloads: each file is read by the code that would read its pods, and says what its comments say."""
 
-import importlib.util
-import socket
+import importlib
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -15,7 +13,7 @@ from leadsman.decision.delay.bounds import DelayBound, ReplicaMode, parse_bounds
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import EstimateMode
 from leadsman.decision.telemetry.taspolicy import STRATEGY_NAMES, parse_taspolicy
-from leadsman.plugin import Node, Pod, RunningPod
+from leadsman.plugin import Node, Pod
 from leadsman.plugin_loading import METHOD_OF_GROUP
 from leadsman.sources.telemetry.polling import parse_queries
 from leadsman.state import metric_names
@@ -59,17 +57,6 @@ def test_bounds_are_to_a_node_and_to_the_nearest_pod_of_a_workload() -> None:
 FILES = sorted((Path(__file__).parents[2] / "examples/plugins").glob("*.py"))
 
 
-def example(name: str) -> ModuleType:
-    """The module of that file."""
-    (file,) = [file for file in FILES if file.stem == name]
-    spec = importlib.util.spec_from_file_location(name, file)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_there_is_one_of_each_kind_of_at_most_40_lines() -> None:
     texts = [file.read_text() for file in FILES]
     assert [text for text in texts if len(text.splitlines()) > 40] == []
@@ -77,24 +64,13 @@ def test_there_is_one_of_each_kind_of_at_most_40_lines() -> None:
     assert kinds == {*METHOD_OF_GROUP}
 
 
-def test_a_filter_refuses_critical_pods_where_memory_had_errors() -> None:
+def test_a_filter_refuses_critical_pods_where_memory_had_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others are shown by a whole package of them, in tests/whole/test_plugins.py."""
+    monkeypatch.syspath_prepend(FILES[0].parent)
+    ecc = importlib.import_module("ecc").Ecc()
     nodes = [Node(name, True, hardware={MEMORY_ERRORS: errors}) for name, errors in (("good", 0.0), ("bad", 3.0))]
-    ecc = example("ecc").Ecc()
     assert ecc.refuse(Pod("shop", "web", {"tier": "critical"}), [*nodes, Node("silent")]).keys() == {"bad"}
     assert ecc.refuse(Pod("shop", "web"), nodes) == {}
-
-
-def test_a_reward_is_the_time_until_a_pod_takes_a_connection() -> None:
-    def pod(**annotations: str) -> RunningPod:
-        return RunningPod("shop", "web", "uid", annotations=annotations, address="127.0.0.1")
-
-    connect = example("connect").Connect()
-    assert connect.costs(pod()) == {}
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        named = {"example.com/connect-port": str(listening.getsockname()[1])}
-        assert connect.costs(pod(**named))["connect_seconds"] > 0
-    with pytest.raises(ConnectionRefusedError):
-        connect.costs(pod(**named))
 
 
 # examples/telemetry: policies, metrics and queries, as the extender reads them.

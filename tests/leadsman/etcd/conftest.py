@@ -1,6 +1,5 @@
 """A real etcd behind its gateway, which knows tokens by a table."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -113,8 +112,3 @@ async def locked(etcd: Etcd, tls: EtcdTls, tmp_path: Path) -> AsyncIterator[Lock
         await made.serve(stack)
         stack.push_async_callback(made.close)
         yield made
-
-
-async def ended(task: "asyncio.Task[Any]") -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)

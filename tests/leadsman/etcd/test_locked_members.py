@@ -25,8 +25,9 @@ from leadsman.state import keys
 from leadsman.state.records import Heartbeat
 from leadsman.state.store import Put
 from leadsman.testbed.etcd import Etcd
-from tests.leadsman.etcd.conftest import Reviewer, ended, status
+from tests.leadsman.etcd.conftest import Reviewer, status
 from tests.leadsman.etcd.locked_members import LockedMembers, write_until_done
+from tests.testbed.background import running
 from tests.testbed.etcd_members import lacks_hashkv
 
 pytestmark = pytest.mark.slow
@@ -45,8 +46,7 @@ async def locked_members(folder: Path, flags: Sequence[str] = (), count: int = 3
         port = await stack.enter_async_context(serve(api, "127.0.0.1", 0))
         made = LockedMembers(folder, f"http://127.0.0.1:{port}", flags, count)
         stack.callback(made.stop)
-        kubelet = asyncio.create_task(made.kubelet())
-        stack.push_async_callback(ended, kubelet)
+        await stack.enter_async_context(running(made.kubelet()))
         await made.ready()
         yield made
 
@@ -80,8 +80,7 @@ class Agents:
 async def torture(members: LockedMembers, rounds: int, rng: random.Random) -> Agents:
     """Members killed, wiped and rolled while agents start and stop. After each round all are equal."""
     agents = Agents(members)
-    tasks = [asyncio.create_task(agents.run(lane)) for lane in range(8)]
-    try:
+    async with running(*map(agents.run, range(8))):
         for number in range(rounds):
             member = rng.choice(members.all)
             await asyncio.sleep(rng.uniform(0, 1))
@@ -95,19 +94,8 @@ async def torture(members: LockedMembers, rounds: int, rng: random.Random) -> Ag
                 await asyncio.sleep(rng.uniform(0, 6) if done == "grown" else 0)
             await members.ready()
             states = await equal_states(members)
-            log.info(
-                "%d %s %s: %s, %d writes, %.1f s",
-                number + 1,
-                member.name,
-                done,
-                states,
-                agents.writes,
-                agents.longest_gap,
-            )
-            assert all(not task.done() for task in tasks)
-    finally:
-        for task in tasks:
-            await ended(task)
+            figures = (agents.writes, agents.longest_gap)
+            log.info("%d %s %s: %s, %d writes, %.1f s", number + 1, member.name, done, states, *figures)
     return agents
 
 

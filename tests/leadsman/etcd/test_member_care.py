@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 
 import pytest
 
@@ -15,6 +15,7 @@ from leadsman.etcd.member_care import MemberCare
 from leadsman.etcd.member_start import EtcdFlags
 from leadsman.testbed.etcd import Etcd
 from tests.leadsman.etcd.test_member_start import WITHIN_SECONDS, Members, members
+from tests.testbed.background import running
 from tests.testbed.etcd_members import lacks_hashkv
 
 __all__ = ["members"]
@@ -37,11 +38,8 @@ class Cared:
     async def kubelet(self) -> None:
         while True:
             for member in self.of.all:
-                if (
-                    member.has_ended
-                    and member.name not in self.away
-                    and (self.of.folder / f"{member.name}.yaml").exists()
-                ):
+                is_away = member.name in self.away or not (self.of.folder / f"{member.name}.yaml").exists()
+                if member.has_ended and not is_away:
                     member.start(wait=False)
             await asyncio.sleep(0.05)
 
@@ -50,18 +48,21 @@ class Cared:
 async def cared(members: Members) -> AsyncIterator[Cared]:
     await members.begin_all()
     made = Cared(members)
-    kubelet = asyncio.create_task(made.kubelet())
-    yield made
-    kubelet.cancel()
+    async with running(made.kubelet()):
+        yield made
     for care in made.by_name.values():
         await care.close()
 
 
-async def values(member: Etcd) -> list[str]:
-    with suppress(HTTPError, URLError, OSError):
-        found: Any = await asyncio.to_thread(member.post, "/v3/kv/range", {"key": KEY, "serializable": True})
-        return [each["value"] for each in found.get("kvs", [])]
-    return []
+async def has(member: Etcd, value: str) -> None:
+    """Waits until the member itself has the value."""
+    async with asyncio.timeout(WITHIN_SECONDS):
+        while True:
+            with suppress(OSError):
+                found: Any = await asyncio.to_thread(member.post, "/v3/kv/range", {"key": KEY, "serializable": True})
+                if [each["value"] for each in found.get("kvs", [])] == [value]:
+                    return
+            await asyncio.sleep(0.05)
 
 
 async def test_a_member_whose_data_differ_is_replaced_by_what_the_others_have(cared: Cared) -> None:
@@ -69,18 +70,13 @@ async def test_a_member_whose_data_differ_is_replaced_by_what_the_others_have(ca
     if lacking := lacks_hashkv(first):
         pytest.skip(lacking)
     await asyncio.to_thread(first.post, "/v3/kv/put", {"key": KEY, "value": MINE})
-    async with asyncio.timeout(WITHIN_SECONDS):
-        while await values(odd) != [MINE]:  # noqa: ASYNC110 -- what is waited for has no event
-            await asyncio.sleep(0.05)
+    await has(odd, MINE)
     cared.away.add(odd.name)
     odd.stop()
     change_on_disk(odd.data_dir / "member/snap/db")
     cared.away.clear()
     odd.start()
-    async with asyncio.timeout(WITHIN_SECONDS):
-        while not (found := await values(odd)):  # noqa: ASYNC110 -- what is waited for has no event
-            await asyncio.sleep(0.05)
-    assert found == [OTHER], "the members differ"
+    await has(odd, OTHER)
     before = cared.of.voters(first)
     async with asyncio.timeout(WITHIN_SECONDS):
         while not cared.by_name[odd.name].differs:  # On a busy machine the members cannot be compared at once.
@@ -92,9 +88,7 @@ async def test_a_member_whose_data_differ_is_replaced_by_what_the_others_have(ca
         while not cared.by_name[odd.name].replacements:
             await cared.by_name[odd.name].look(compare=True)
             await asyncio.sleep(0.5)
-    async with asyncio.timeout(WITHIN_SECONDS):
-        while await values(odd) != [MINE]:  # noqa: ASYNC110 -- what is waited for has no event
-            await asyncio.sleep(0.05)
+    await has(odd, MINE)
     after = cared.of.voters(first)
     assert {name for name in before if before[name] != after.get(name)} == {odd.name}
     assert [care.replacements for care in cared.by_name.values()] == [0, 0, 1]
@@ -117,11 +111,8 @@ async def test_a_member_that_cannot_start_from_its_data_is_replaced(
     for segment in (broken.data_dir / "member/wal").glob("*.wal"):
         segment.write_bytes(b"junk" * 1000)
     broken.start(wait=False)
-    caring = asyncio.create_task(cared.by_name[broken.name].run())
-    async with asyncio.timeout(WITHIN_SECONDS):
-        while await values(broken) != [MINE]:  # noqa: ASYNC110 -- what is waited for has no event
-            await asyncio.sleep(0.05)
-    caring.cancel()
+    async with running(cared.by_name[broken.name].run()):
+        await has(broken, MINE)
 
 
 @pytest.mark.parametrize("members", [["--quota-backend-bytes=4194304"]], indirect=True)
@@ -132,13 +123,9 @@ async def test_a_full_store_takes_writes_again_without_a_hand(cared: Cared) -> N
     async with asyncio.timeout(WITHIN_SECONDS):
         while "space exceeded" not in await refusal(first, large):
             pass
-    caring = [asyncio.create_task(care.run()) for care in cared.by_name.values()]
-    async with asyncio.timeout(WITHIN_SECONDS):
+    async with running(*(care.run() for care in cared.by_name.values())), asyncio.timeout(WITHIN_SECONDS):
         while await refusal(first, MINE):  # noqa: ASYNC110 -- what is waited for has no event
             await asyncio.sleep(0.05)
-    assert not any(task.done() for task in caring)
-    for task in caring:
-        task.cancel()
 
 
 async def refusal(member: Etcd, value: str) -> str:

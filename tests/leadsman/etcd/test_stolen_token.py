@@ -15,6 +15,7 @@ from leadsman.state.store import LeaseLost, Put, StoreError
 from tests.daemonset.conftest import MANIFESTS, load
 from tests.leadsman.etcd.locked_members import LockedMembers
 from tests.leadsman.etcd.test_locked_members import locked_members
+from tests.testbed.background import running
 
 pytestmark = pytest.mark.slow
 log = logging.getLogger(__name__)
@@ -91,17 +92,11 @@ async def attack(members: LockedMembers, seconds: float) -> tuple[Sequence[Hones
     honest = [Honest(members, f"node-{number}") for number in range(1, 5)]
     thieves = [Thief(members) for _ in range(THIEVES)]
     acts = [(each.large, each.huge, each.small, each.lease)[number % 4] for number, each in enumerate(thieves)]
-    running = [asyncio.create_task(each.run()) for each in honest]
-    running += [asyncio.create_task(each.run(act)) for each, act in zip(thieves, acts, strict=True)]
-    try:
+    loops = [each.run() for each in honest] + [each.run(act) for each, act in zip(thieves, acts, strict=True)]
+    async with running(*loops):
         await asyncio.sleep(seconds)
-        assert [str(task.exception()) for task in running if task.done()] == []
-    finally:
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
-        for store in [each.store for each in honest] + [each.store for each in thieves]:
-            await store.close()
+    for store in [each.store for each in honest] + [each.store for each in thieves]:
+        await store.close()
     return honest, thieves
 
 

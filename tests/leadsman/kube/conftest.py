@@ -1,8 +1,9 @@
 """A fake API server, and a reflector of its pods that runs while a test does."""
 
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from leadsman.kube.objects import Pod
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import PODS
 from tests.testbed.background import running
+from tests.testbed.kube_apiserver import KubeApiServer
 from tests.testbed.scripted_api_server import FakeApiServer
 from tests.waiting import until
 
@@ -30,6 +32,14 @@ def pod(node: str = "n1", **more: Any) -> dict[str, Any]:
 def versions(api: FakeApiServer, verb: str = "watch") -> list[str | None]:
     """The resourceVersions that were asked for."""
     return [asked.query.get("resourceVersion") for asked in api.requests if asked.verb == verb]
+
+
+@pytest.fixture(scope="session")
+def cluster(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeApiServer]:
+    """A real one, for all that is tried on it. reader: a user without a right."""
+    folder = tmp_path_factory.mktemp("cluster") / "kubernetes"
+    with KubeApiServer(kubernetes_binaries, folder, users={"reader": ()}) as one:
+        yield one
 
 
 @pytest.fixture

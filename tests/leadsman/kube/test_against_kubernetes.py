@@ -15,17 +15,8 @@ from leadsman.runtime.token_bucket import TokenBucket
 from tests.conftest import Until
 from tests.leadsman.kube.conftest import Follow
 from tests.testbed.background import running
-from tests.testbed.kube_apiserver import KubeApiServer
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def cluster(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory):
-    with KubeApiServer(
-        kubernetes_binaries, tmp_path_factory.mktemp("cluster") / "kubernetes", users={"reader": ()}
-    ) as one:
-        yield one
 
 
 @pytest.fixture

@@ -13,32 +13,15 @@ from leadsman.kube.objects import PartialObjectMetadata, Pod
 from leadsman.kube.resources import NODES, PODS
 from tests.conftest import Until
 from tests.leadsman.kube.conftest import Follow
-from tests.testbed.kube_apiserver import KubeApiServer
 from tests.testbed.scripted_api_server import FakeApiServer
 
 SPEC = {"containers": [{"name": "main", "image": "x"}]}
 
 
-@pytest.fixture(scope="module")
-def real(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
-    """Started when the first test asks for it."""
-    running = []
-
-    def start():
-        if not running:
-            binaries = request.getfixturevalue("kubernetes_binaries")
-            running.append(KubeApiServer(binaries, tmp_path_factory.mktemp("cluster") / "kubernetes").__enter__())
-        return running[0]
-
-    yield start
-    for one in running:
-        one.__exit__()
-
-
 @pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.slow)])
 async def client(request: pytest.FixtureRequest):
     if request.param == "real":
-        cluster = request.getfixturevalue("real")()
+        cluster = request.getfixturevalue("cluster")
         async with ApiClient(access.access_from_url(cluster.url, cluster.ca_file, cluster.token_file())) as one:
             yield one
             await emptied(one)

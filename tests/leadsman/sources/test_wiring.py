@@ -48,6 +48,14 @@ async def test_each_source_that_is_asked_for_is_followed_and_no_other(asked, loo
     assert FollowedSources(MemoryStore(), asked).listed_sources.keys() == {"the state in etcd"} | waited_for
 
 
+def test_goldpinger_counts_before_static_files(tmp_path: Path) -> None:
+    matrix, metadata = tmp_path / "matrix", tmp_path / "nodes"
+    matrix.write_text("0")
+    metadata.write_text('{"a": 0}')
+    asked = SourceSettings(delays=DelaySettings(goldpinger_url="http://gp", matrix=matrix, metadata=metadata))
+    assert [each.source for each in FollowedSources(MemoryStore(), asked).delays.sources] == ["goldpinger", "static"]
+
+
 STRICT = "scores: {nearest: {weight: 9}}\n"
 BAD = "scores: {nearest: {weight: heavy}}\n"
 

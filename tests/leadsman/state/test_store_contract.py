@@ -148,9 +148,9 @@ class TestLeases:
             await world.let_pass(1)
             await world.store.keep_alive(lease)
         assert await keys(world) == ["mine"]
-        gone = asyncio.create_task(_change(world, start + 1))
+        gone = asyncio.create_task(_changes(world, start + 1, 1))
         await world.let_pass(3)
-        assert isinstance(await gone, Deleted)
+        assert isinstance((await gone)[0], Deleted)
         assert await keys(world) == []
 
 
@@ -210,10 +210,6 @@ async def _next_change(batches: Any) -> ChangeBatch:
     while not (batch := await anext(batches)).changes:
         pass
     return batch
-
-
-async def _change(world: World, start: int) -> Updated | Deleted:
-    return (await _changes(world, start, 1))[0]
 
 
 async def _changes(world: World, start: int, count: int) -> list[Updated | Deleted]:

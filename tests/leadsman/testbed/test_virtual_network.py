@@ -14,23 +14,17 @@ from leadsman.testbed import namespaces
 from leadsman.testbed.virtual_network import VirtualNetwork, why_unavailable
 from tests.waiting import blocked_until
 
-
-def marked(test):
-    """For a test that builds a network."""
-    for mark in (
-        pytest.mark.integration,
-        pytest.mark.skipif(why_unavailable() is not None, reason=str(why_unavailable())),
-        pytest.mark.skipif(shutil.which("ping") is None, reason="no ping: apt-get install iputils-ping"),
-    ):
-        test = mark(test)
-    return test
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(why_unavailable() is not None, reason=str(why_unavailable())),
+    pytest.mark.skipif(shutil.which("ping") is None, reason="no ping: apt-get install iputils-ping"),
+]
 
 
 def ours(prefix):
     return [name for name in namespaces.existing() if name.startswith(prefix)]
 
 
-@marked
 def test_a_delay_is_never_short_and_exact_to_50_microseconds_beside_the_paths_own_time() -> None:
     """The path's own time is that of 0.5 ms. ping prints three digits, so 12.5 ms may be 50 us more. A busy machine
     holds ping itself up, so the quickest quarter counts, of ten attempts."""
@@ -78,7 +72,6 @@ def holder():
         process.kill()
 
 
-@marked
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_when_its_owner_dies_everything_is_removed(holder, how) -> None:
     process, name = holder

@@ -48,17 +48,8 @@ def through_a_recording(requests: Iterator[DecidedRequest], again_at: int = 5) -
 
 
 @given(st.integers(0, 10**6))
-def test_an_answer_can_be_made_again_from_the_recording(seed: int) -> None:
-    requests = list(decided_requests(random.Random(seed)))
-    for request, read in zip(requests, through_a_recording(iter(requests)), strict=True):
-        made, again = (decide(each.pod, each.nodes, each.inputs) for each in (request, read))
-        assert (made.kept, list(made.refused.items())) == (again.kept, list(again.refused.items()))
-        assert made.scores == again.scores
-        assert list(made.plugin_scores) == list(again.plugin_scores)
-
-
-@given(st.integers(0, 10**6))
 def test_the_request_comes_back(seed: int) -> None:
+    """And its answer can be made again."""
     requests = list(decided_requests(random.Random(seed)))
     for request, read in zip(requests, through_a_recording(iter(requests)), strict=True):
         assert plain(read.inputs) == plain(request.inputs)
@@ -70,6 +61,10 @@ def test_the_request_comes_back(seed: int) -> None:
         assert {node: tuple(uids) for node, uids in read.victims.items()} == request.victims
         assert read.pod.annotations == {"leadsman.dev/delay-estimate": "accept"}
         assert structs.replace(read.pod, annotations=request.pod.annotations) == request.pod
+        made, again = (decide(each.pod, each.nodes, each.inputs) for each in (request, read))
+        assert (made.kept, list(made.refused.items())) == (again.kept, list(again.refused.items()))
+        assert made.scores == again.scores
+        assert list(made.plugin_scores) == list(again.plugin_scores)
 
 
 def plain(inputs: DecisionInputs) -> dict[str, Any]:
@@ -152,12 +147,8 @@ def test_a_lost_block_costs_its_requests_and_what_comes_back_is_what_was_decided
     if lost:
         assert len(read) == len(wanted), decoder.why
     for one, other in zip(reversed(wanted), reversed(read), strict=False):
-        assert (other.verb, other.pod.name, other.nodes, other.answer) == (
-            one.verb,
-            one.pod.name,
-            one.nodes,
-            one.answer,
-        )
+        assert (other.verb, other.pod.name) == (one.verb, one.pod.name)
+        assert (other.nodes, other.answer) == (one.nodes, one.answer)
 
 
 def test_names_that_a_lost_block_brought_are_in_the_next_one() -> None:
