@@ -4,6 +4,6 @@
     python -m tests.torture --seed 7 --only wiped       one row again
 
 The cluster runs (`cluster`), a steady load asks it (`load`), a recorder writes down what happened (`recorder`, `log`),
-rows break it and heal it (`faults`, `hostile`), and `checker` says from the log alone which promise was broken. The
-table is in benchmarks/end-to-end.md. `checker`, `pushes`, `schedule` and `report` are pure; they have unit tests.
+rows break it and heal it (`*_faults`, `hostile`), and `checker` says from the log alone which promise was broken. The
+table is in benchmarks/end-to-end.md. `checker`, `pushes` and `report` are pure.
 """

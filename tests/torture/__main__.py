@@ -9,13 +9,12 @@ from random import SystemRandom
 
 from leadsman.testbed import virtual_network
 from tests.torture import checker, hostile, load, log, moving, report, schedule
-from tests.torture.all_rows import ROWS
-from tests.torture.cluster import Cluster, new_folder
+from tests.torture.cluster import Cluster, memory_limit, new_folder
 from tests.torture.load import SchedulerClient
-from tests.torture.log import Injected, MemoryPeak
+from tests.torture.log import Answered, Injected, MemoryPeak
 from tests.torture.recorder import Recorder
-from tests.torture.rows import Row, Stage
-from tests.torture.shape import EXTENDERS, MEMORY_LIMITS
+from tests.torture.rows import ROWS, Row, Stage
+from tests.torture.shape import EXTENDERS
 
 SETTLE_SECONDS = 2.0
 
@@ -60,7 +59,7 @@ class Run:
         until = time.monotonic()
         for row, stage, (at, failed) in zip(rows, stages, began, strict=True):
             recoveries = (*stage.recoveries, *last.recoveries)
-            injected = Injected(at, row.name, self._quiet_since, healed_at, until, recoveries, row.alters, failed)
+            injected = Injected(at, row.name, self._quiet_since, healed_at, until, recoveries, failed)
             self._cluster.log.append(injected)
         self._note_peaks(" + ".join(row.name for row in rows), until)
         await self._at_rest(healed_at)
@@ -79,8 +78,8 @@ class Run:
 
     def _note_peaks(self, rows: str, at: float) -> None:
         for name, process in self._cluster.processes.items():
-            limit = MEMORY_LIMITS[name.partition("-")[0]]
-            self._cluster.log.append(MemoryPeak(at, rows, name, process.peak_rss_bytes, limit))
+            limit_bytes = memory_limit(name.partition("-")[0])
+            self._cluster.log.append(MemoryPeak(at, rows, name, process.peak_rss_bytes, limit_bytes))
 
     async def _at_rest(self, since: float) -> None:
         """Until every pair is measured again; then a moment of it, in which the known-good answers must be right."""
@@ -142,7 +141,8 @@ def main() -> int:
     run, violations = checker.RunLog(torn.log), checker.check(torn.log)
     print(report.table(run, violations))
     print("\n".join(f"skipped {name}: {why}" for name, why in skipped.items()))
-    print(f"{len(run.rows)} rows, {len(run.answers)} pods scheduled, {len(violations)} violations; seed {seed}")
+    did = f"{len(run.of(Injected))} rows, {len(run.of(Answered))} pods scheduled"
+    print(f"{did}, {len(violations)} violations; seed {seed}")
     print(f"etcd ended by itself {torn.etcd_panics} times; logs: {torn.folder}")
     return bool(violations)
 

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -20,7 +21,6 @@ from tests.torture.log import (
     Crashed,
     Down,
     Ended,
-    Entry,
     Evicted,
     Explained,
     Injected,
@@ -28,6 +28,7 @@ from tests.torture.log import (
     LeaseWritten,
     MemoryPeak,
     NodeWritten,
+    Observation,
     PlanHandedOver,
     Pushed,
     RoomHeld,
@@ -76,7 +77,7 @@ class Violation(Struct, frozen=True):
     text: str
 
 
-def check(log: Iterable[Entry]) -> list[Violation]:
+def check(log: Iterable[Observation]) -> list[Violation]:
     """All violations, in the order of time."""
     run = RunLog(log)
     broken = [
@@ -87,57 +88,48 @@ def check(log: Iterable[Entry]) -> list[Violation]:
     return sorted(broken, key=attrgetter("at"))
 
 
+Kind = TypeVar("Kind", bound=Observation)
+
+
 class RunLog:
     """The observations by kind, in the order of time."""
 
-    def __init__(self, log: Iterable[Entry]) -> None:
+    def __init__(self, log: Iterable[Observation]) -> None:
         self._by_kind = defaultdict[type, list](list)
         for entry in sorted(log, key=attrgetter("at")):
             self._by_kind[type(entry)].append(entry)
-        self.answers: Sequence[Answered] = self._by_kind[Answered]
-        self.explained: Sequence[Explained] = self._by_kind[Explained]
-        self.views: Sequence[Viewed] = self._by_kind[Viewed]
-        self.scrapes: Sequence[Scraped] = self._by_kind[Scraped]
-        self.attacks: Sequence[Attacked] = self._by_kind[Attacked]
-        self.node_writes: Sequence[NodeWritten] = self._by_kind[NodeWritten]
-        self.lease_writes: Sequence[LeaseWritten] = self._by_kind[LeaseWritten]
-        self.rows: Sequence[Injected] = self._by_kind[Injected]
-        self.crashes: Sequence[Crashed] = self._by_kind[Crashed]
-        self.cards: Sequence[CardGiven] = self._by_kind[CardGiven]
-        self.plans: Sequence[PlanHandedOver] = self._by_kind[PlanHandedOver]
-        self.holds: Sequence[RoomHeld] = self._by_kind[RoomHeld]
-        self.evictions: Sequence[Evicted] = self._by_kind[Evicted]
-        self.landings: Sequence[Landed] = self._by_kind[Landed]
-        self.downs: Sequence[Down] = self._by_kind[Down]
-        self.stalls: Sequence[Stalled] = self._by_kind[Stalled]
-        self.ends: Sequence[Ended] = self._by_kind[Ended]
-        self.peaks: Sequence[MemoryPeak] = self._by_kind[MemoryPeak]
-        self.pushes = Pushes(self._by_kind[Pushed])
+        self.pushes = Pushes(self.of(Pushed))
+
+    def of(self, kind: type[Kind]) -> Sequence[Kind]:
+        return self._by_kind[kind]
 
     def row_at(self, at: float) -> str:
-        return " + ".join(row.row for row in self.rows if row.at <= at <= row.until)
+        return " + ".join(row.row for row in self.of(Injected) if row.at <= at <= row.until)
 
     def is_down(self, process: str, since: float, until: float) -> bool:
         """Whether the run held the process down at some time between, or just before: it must start, or wake."""
         return any(
-            down.process == process and down.at <= until and since <= down.until + CLOCK_SECONDS for down in self.downs
+            down.process == process and down.at <= until and since <= down.until + CLOCK_SECONDS
+            for down in self.of(Down)
         )
 
     def stalled(self, since: float, until: float) -> bool:
         """Whether the run itself stood still meanwhile, so that it could not tell how long others took."""
-        return any(stall.at <= until and since <= stall.until for stall in self.stalls)
+        return any(stall.at <= until and since <= stall.until for stall in self.of(Stalled))
 
     def ended(self, process: str, at: float) -> bool:
         """Whether it ended by itself about then, which is a violation of its own."""
-        return any(end.process == process and abs(end.at - at) < HANG_SECONDS for end in self.ends)
+        return any(end.process == process and abs(end.at - at) < HANG_SECONDS for end in self.of(Ended))
 
     def is_quiet(self, at: float) -> bool:
         """Whether no row is under way, and all was well before."""
-        return not self.row_at(at) and any(row.quiet_since <= at < row.at for row in self.rows)
+        return not self.row_at(at) and any(row.quiet_since <= at < row.at for row in self.of(Injected))
 
     def has_been_quiet(self, since: float, at: float) -> bool:
         """Whether no row, however short, was under way between."""
-        return self.is_quiet(since) and self.is_quiet(at) and not any(since <= row.at <= at for row in self.rows)
+        return (
+            self.is_quiet(since) and self.is_quiet(at) and not any(since <= row.at <= at for row in self.of(Injected))
+        )
 
 
 Examine = Callable[[RunLog], Iterator[tuple[float, str]]]
@@ -145,9 +137,9 @@ Examine = Callable[[RunLog], Iterator[tuple[float, str]]]
 
 def staleness(run: RunLog) -> Iterator[tuple[float, str]]:
     """No decision uses a value that was last seen to change more than 15 s ago; without faults it is far younger."""
-    for one in run.explained:
+    for one in run.of(Explained):
         yield from ((one.at, f"{one.extender} for {one.pod}: {wrong}") for wrong in _stale_uses(run, one))
-    for view in run.views:
+    for view in run.of(Viewed):
         old = {node: each.age_seconds for node, each in view.nodes.items() if _is_old(each.age_seconds)}
         if old and run.has_been_quiet(view.at - FRESH_AGE_SECONDS, view.at):
             yield view.at, f"{view.extender} without a fault: {old} s old"
@@ -156,7 +148,7 @@ def staleness(run: RunLog) -> Iterator[tuple[float, str]]:
 def _stale_uses(run: RunLog, one: Explained) -> Iterator[str]:
     for node, age in [*((used.reporter, used.age_seconds) for used in one.delays), *one.ages.items()]:
         if age is None or age > STALE_SECONDS:
-            yield f"used a value of {node}, changed {_seconds(age)} ago"
+            yield f"used a value of {node}, changed {seconds_or_never(age)} ago"
         since = one.at - STALE_SECONDS - _delivery_seconds(run, one)
         if not run.pushes.heartbeat_between(node, since, one.at + CLOCK_SECONDS):
             yield f"used a value of {node}, whose agent has not reported since {since:.1f}"
@@ -171,13 +163,13 @@ def _is_old(age_seconds: float | None) -> bool:
 
 def _delivery_seconds(run: RunLog, one: Explained) -> float:
     """What was on its way to an extender that the run froze is new to it when it wakes."""
-    frozen = [down.until - down.at for down in run.downs if down.process == one.extender and down.at <= one.at]
+    frozen = [down.until - down.at for down in run.of(Down) if down.process == one.extender and down.at <= one.at]
     return DELIVERY_SECONDS + max(frozen, default=0.0)
 
 
 def answers(run: RunLog) -> Iterator[tuple[float, str]]:
     """A subset of the input, each node once, integer scores 0..10, in time; what was known beforehand is answered."""
-    for one in run.answers:
+    for one in run.of(Answered):
         untold = one.status == 0 and run.stalled(one.at, one.until)
         if untold or run.is_down(one.extender, one.at, one.until):
             continue
@@ -224,13 +216,13 @@ def held_ratio(asked: Sequence[Answered]) -> float:
 
 def answers_during(run: RunLog, row: Injected) -> list[Answered]:
     """Of extenders that were not held down, while the run could tell."""
-    during = [one for one in run.answers if row.at <= one.at <= row.until]
+    during = [one for one in run.of(Answered) if row.at <= one.at <= row.until]
     untold = (run.is_down(one.extender, one.at, one.until) or run.stalled(one.at, one.until) for one in during)
     return [one for one, is_untold in zip(during, untold, strict=True) if not is_untold]
 
 
 def _not_held(run: RunLog) -> Iterator[tuple[float, str]]:
-    for row in run.rows:
+    for row in run.of(Injected):
         ratio = held_ratio(answers_during(run, row))
         if ratio < HELD_RATIO:
             yield row.at, f"{row.row}: only {ratio:.1%} of good requests answered within {LATE_SECONDS:g} s"
@@ -238,7 +230,7 @@ def _not_held(run: RunLog) -> Iterator[tuple[float, str]]:
 
 def hostile(run: RunLog) -> Iterator[tuple[float, str]]:
     """Bad input gets a clean 4xx or a closed connection, never a 5xx and never silence."""
-    for one in run.attacks:
+    for one in run.of(Attacked):
         if one.status >= 500:
             yield one.at, f"{one.kind}: answered {one.status}"
         elif one.status < 0:
@@ -249,7 +241,7 @@ def order(run: RunLog) -> Iterator[tuple[float, str]]:
     """A node's (epoch, seq) grows in the store; an extender never goes back in it."""
     yield from run.pushes.heartbeats_that_went_back()
     shown: dict[str, Viewed] = {}
-    for view in run.views:
+    for view in run.of(Viewed):
         before = shown.get(view.extender)
         if before and view.revision < before.revision and not _may_begin_again(run, before, view):
             yield view.at, f"{view.extender} went back from revision {before.revision} to {view.revision}"
@@ -260,19 +252,19 @@ def _may_begin_again(run: RunLog, before: Viewed, view: Viewed) -> bool:
     """The run restarted the extender between the two views, or wiped the store, which each notices in its time."""
     restarted = any(
         down.process == view.extender and down.at <= view.at and before.at <= down.until + HANG_SECONDS
-        for down in run.downs
+        for down in run.of(Down)
     )
     return restarted or run.pushes.era_at(before.at - HANG_SECONDS) < run.pushes.era_at(view.at + HANG_SECONDS)
 
 
 def nothing_invented(run: RunLog) -> Iterator[tuple[float, str]]:
     """Every value in use was pushed by that node's agent; a view is what the store held at its revision."""
-    for view in run.views:
+    for view in run.of(Viewed):
         where = f"{view.extender} at revision {view.revision}"
         for node, shown in view.nodes.items():
             if not run.pushes.holds(node, view.revision, view.at, shown.peers_p50_ms, shown.hardware):
                 yield view.at, f"{where} shows values of {node} that the store did not hold"
-    for one in run.explained:
+    for one in run.of(Explained):
         since = one.at - 2 * STALE_SECONDS - _delivery_seconds(run, one)
         for used in one.delays:
             values = run.pushes.measured_ms(used.reporter, used.peer, since, one.at + CLOCK_SECONDS)
@@ -282,20 +274,20 @@ def nothing_invented(run: RunLog) -> Iterator[tuple[float, str]]:
 
 
 def recovery(run: RunLog) -> Iterator[tuple[float, str]]:
-    for row in run.rows:
+    for row in run.of(Injected):
         if row.failed:
             yield row.at, f"{row.row} could not be carried out: {row.failed}"
         for each in row.recoveries:
             limit = float("inf") if each.limit_seconds is None else each.limit_seconds
             if each.took_seconds is None or each.took_seconds > limit:
-                took = f"{_seconds(each.took_seconds)}, {limit:g} s allowed"
+                took = f"{seconds_or_never(each.took_seconds)}, {limit:g} s allowed"
                 yield row.healed_at, f"{row.row}: {each.what} after {took}"
 
 
 def actuation(run: RunLog) -> Iterator[tuple[float, str]]:
     """Marks keep their budgets: how many, how fast, how long, how often, and none while few nodes are fresh."""
     marks = _Marks()
-    for write in run.node_writes:
+    for write in run.of(NodeWritten):
         if not marks.changes(write):
             continue
         yield from ((write.at, f"{write.writer}: {wrong}") for wrong in marks.take(write))
@@ -338,8 +330,8 @@ def _is_marked(write: NodeWritten) -> bool:
 def one_leader(run: RunLog) -> Iterator[tuple[float, str]]:
     """The holder of the Lease alone writes nodes and evicts pods; a call under way when the Lease changes hands may
     still land."""
-    held = [(write.at, write.writer) for write in run.lease_writes if write.holder]
-    writes: list[NodeWritten | Evicted] = [*run.node_writes, *run.evictions]
+    held = [(write.at, write.writer) for write in run.of(LeaseWritten) if write.holder]
+    writes: list[NodeWritten | Evicted] = [*run.of(NodeWritten), *run.of(Evicted)]
     for write in writes:
         now = bisect_right(held, (write.at, "~"))
         then = bisect_right(held, (write.at - CLOCK_SECONDS, "~"))
@@ -351,7 +343,7 @@ def one_leader(run: RunLog) -> Iterator[tuple[float, str]]:
 
 def foreign_labels(run: RunLog) -> Iterator[tuple[float, str]]:
     """A write of ours leaves every label that is not ours as it was."""
-    for write in run.node_writes:
+    for write in run.of(NodeWritten):
         lost = [label for label, value in FOREIGN_LABELS.items() if write.labels.get(label) != value]
         if lost:
             yield write.at, f"{write.writer} changed {', '.join(lost)} of {write.node}"
@@ -359,9 +351,13 @@ def foreign_labels(run: RunLog) -> Iterator[tuple[float, str]]:
 
 def evictions(run: RunLog) -> Iterator[tuple[float, str]]:
     """A pod is evicted when a plan says so, once its new node holds room for it, and no budget forbids it."""
-    for one in run.evictions:
-        targets = {plan.moves[one.pod_uid] for plan in run.plans if one.pod_uid in plan.moves and plan.at < one.at}
-        if not any(hold.pod_uid == one.pod_uid and hold.node in targets and hold.at < one.at for hold in run.holds):
+    for one in run.of(Evicted):
+        targets = {
+            plan.moves[one.pod_uid] for plan in run.of(PlanHandedOver) if one.pod_uid in plan.moves and plan.at < one.at
+        }
+        if not any(
+            hold.pod_uid == one.pod_uid and hold.node in targets and hold.at < one.at for hold in run.of(RoomHeld)
+        ):
             yield (
                 one.at,
                 f"{one.writer} evicted {one.pod_uid} before room was held on {' or '.join(targets) or 'a node'}",
@@ -372,8 +368,8 @@ def evictions(run: RunLog) -> Iterator[tuple[float, str]]:
 
 def move_budget(run: RunLog) -> Iterator[tuple[float, str]]:
     """Few moves of a plan begin in a minute."""
-    for plan in run.plans:
-        begun = [hold.at for hold in run.holds if plan.moves.get(hold.pod_uid) == hold.node]
+    for plan in run.of(PlanHandedOver):
+        begun = [hold.at for hold in run.of(RoomHeld) if plan.moves.get(hold.pod_uid) == hold.node]
         for first, last in zip(begun, begun[MOVES_A_MINUTE:], strict=False):
             if last - first < MOVE_SPAN_SECONDS:
                 yield last, f"{MOVES_A_MINUTE + 1} moves of a plan began within {last - first:.0f} s"
@@ -381,7 +377,7 @@ def move_budget(run: RunLog) -> Iterator[tuple[float, str]]:
 
 def landings(run: RunLog) -> Iterator[tuple[float, str]]:
     """An evicted pod's owner is kept from the node that the pod left; an extender cannot know it without the API."""
-    for one in run.landings:
+    for one in run.of(Landed):
         steers = one.at < one.evicted_at + STEER_SECONDS and "api" not in run.row_at(one.at)
         if one.node == one.left and steers and not run.is_down(one.extender, one.at - DELIVERY_SECONDS, one.at):
             yield one.at, f"{one.extender} let an evicted pod return to {one.left}"
@@ -389,8 +385,8 @@ def landings(run: RunLog) -> Iterator[tuple[float, str]]:
 
 def rewards(run: RunLog) -> Iterator[tuple[float, str]]:
     """Each crash is counted once: never twice, and never lost, unless the store was wiped."""
-    for node in {crash.node for crash in run.crashes}:
-        crashes = [(crash.at, crash.total) for crash in run.crashes if crash.node == node]
+    for node in {crash.node for crash in run.of(Crashed)}:
+        crashes = [(crash.at, crash.total) for crash in run.of(Crashed) if crash.node == node]
         counted = run.pushes.counted_crashes(node)
         for at, _, count in counted:
             happened = _total_at(crashes, at + CLOCK_SECONDS)
@@ -410,14 +406,14 @@ def _total_at(crashes: Sequence[tuple[float, int]], at: float) -> int:
 
 def devices(run: RunLog) -> Iterator[tuple[float, str]]:
     """No card is given to two pods that ask for most of it, whichever extender was asked."""
-    for given in run.cards:
+    for given in run.of(CardGiven):
         if given.pods > CARDS_A_NODE:
             yield given.at, f"{given.extender} kept {given.node} for {given.pods} pods, which has {CARDS_A_NODE} cards"
 
 
 def scrapes(run: RunLog) -> Iterator[tuple[float, str]]:
     """/metrics does no I/O: it answers whatever is away."""
-    for one in run.scrapes:
+    for one in run.of(Scraped):
         end = one.at + one.seconds
         late = (one.status != 200 or one.seconds > SCRAPE_SECONDS) and not run.stalled(one.at, end)
         if late and not run.is_down(one.process, one.at, end) and not run.ended(one.process, one.at):
@@ -425,7 +421,7 @@ def scrapes(run: RunLog) -> Iterator[tuple[float, str]]:
 
 
 def memory(run: RunLog) -> Iterator[tuple[float, str]]:
-    for one in run.peaks:
+    for one in run.of(MemoryPeak):
         if one.peak_bytes > one.limit_bytes:
             yield (
                 one.at,
@@ -434,7 +430,7 @@ def memory(run: RunLog) -> Iterator[tuple[float, str]]:
 
 
 def exits(run: RunLog) -> Iterator[tuple[float, str]]:
-    for one in run.ends:
+    for one in run.of(Ended):
         yield one.at, f"{one.process} ended with {one.code}"
 
 
@@ -459,5 +455,5 @@ PROMISES: dict[str, Examine] = {
 }
 
 
-def _seconds(value: float | None) -> str:
+def seconds_or_never(value: float | None) -> str:
     return "never" if value is None else f"{value:.1f} s"

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import yaml
 
 from leadsman.cli import main
 from leadsman.testbed.etcd import Etcd, free_ports
@@ -28,7 +29,7 @@ from tests.testbed.etcd_members import create_members
 from tests.testbed.scripted_api_server import ApiServerThread, RecordedRequest
 from tests.testbed.tcp_proxy import TcpProxy
 from tests.testbed.wall_clock import WallClocks
-from tests.torture.log import Down, Entry, Evicted, LeaseWritten, NodeWritten
+from tests.torture.log import Down, Evicted, LeaseWritten, NodeWritten, Observation
 from tests.torture.shape import (
     AGENTS,
     CARD_GB,
@@ -51,6 +52,12 @@ CARDS = {I915: "20", CARD_MEMORY: f"{CARDS_A_NODE * CARD_GB}G"}
 
 ROOM = {"cpu": "8", "memory": "32Gi", "pods": "40"}
 
+DAEMONSET = Path(__file__).parents[2] / "daemonset"
+MANIFEST_OF = {
+    "agent": "base/agent.yaml",
+    "extender": "base/extender.yaml",
+    "controller": "components/controller/controller.yaml",
+}
 POLICIES = "/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies"
 STARTED_WITHIN_SECONDS = 90.0
 
@@ -60,7 +67,7 @@ class Cluster:
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder, self.seed = folder, seed
-        self.log: list[Entry] = []
+        self.log: list[Observation] = []
         self.evicted_at: dict[str, float] = {}  # By the UID of the pod.
         self.era = self.etcd_panics = 0
         self.processes: dict[str, LeadsmanProcess] = {}
@@ -290,6 +297,13 @@ def hot_policy() -> dict[str, Any]:
 def _words(flags: Mapping[str, str]) -> Iterator[str]:
     for flag, value in flags.items():
         yield from (f"--{flag}", value)
+
+
+def memory_limit(kind: str) -> int:
+    """Bytes that the manifests allow a process of this kind."""
+    workload, *_ = yaml.safe_load_all((DAEMONSET / MANIFEST_OF[kind]).read_text())
+    (container,) = workload["spec"]["template"]["spec"]["containers"]
+    return int(container["resources"]["limits"]["memory"].removesuffix("Mi")) << 20
 
 
 def new_folder(seed: int) -> Path:

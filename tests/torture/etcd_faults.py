@@ -4,7 +4,7 @@ import asyncio
 import base64
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from urllib.error import HTTPError
 
@@ -176,22 +176,25 @@ def _key(text: str) -> str:
 @row(8, EXTENDER_B)
 async def silent_line_to_etcd(stage: Stage) -> AsyncIterator[None]:
     """One extender's connections to etcd stay open and pass nothing for 8 s."""
-    for proxy in stage.cluster.proxies:
-        proxy.silence()
-    yield
-    for proxy in stage.cluster.proxies:
-        proxy.heal()
+    with _silence(stage.cluster):
+        yield
 
 
 @row(1, EXTENDER_B, ETCD)
 async def watch_compacted(stage: Stage) -> AsyncIterator[None]:
     """One extender hears nothing while etcd compacts what it missed."""
-    for proxy in stage.cluster.proxies:
+    with _silence(stage.cluster):
+        await asyncio.sleep(7)
+        await asyncio.to_thread(_compact, stage.cluster)
+        yield
+
+
+@contextlib.contextmanager
+def _silence(cluster: Cluster) -> Iterator[None]:
+    for proxy in cluster.proxies:
         proxy.silence()
-    await asyncio.sleep(7)
-    await asyncio.to_thread(_compact, stage.cluster)
     yield
-    for proxy in stage.cluster.proxies:
+    for proxy in cluster.proxies:
         proxy.heal()
 
 

@@ -18,9 +18,17 @@ from leadsman.testbed.api_objects import ObjectPath
 from tests.strangers import strangers
 from tests.torture.cluster import POLICIES, Cluster
 from tests.torture.rows import AGENT_SECONDS, Stage, row
-from tests.torture.shape import CLUSTER_NODES, CONTROLLERS, EXTENDERS, NODES
+from tests.torture.shape import (
+    CLUSTER_NODES,
+    CONTROLLERS,
+    EXTENDER_A,
+    EXTENDER_B,
+    EXTENDERS,
+    LAST_AGENT,
+    LAST_NODE,
+    NODES,
+)
 
-EXTENDER_A, EXTENDER_B = EXTENDERS
 NO_END_SECONDS = 30.0
 MANY_LABELS = {f"label-{number}": "x" * 20 for number in range(40_000)}
 
@@ -28,9 +36,6 @@ CLIENT_HELLO_BEGUN = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
 """A TLS record of 512 bytes that begins a ClientHello; the rest never comes."""
 
 HEADERS_BEGUN = b"GET /metrics HTTP/1.1\r\nHost: x\r\nX-Slow: "
-
-
-_NODES = ObjectPath("/api/v1/nodes")
 
 
 # Connections.
@@ -70,12 +75,12 @@ async def tls_refusals(stage: Stage) -> AsyncIterator[None]:
     url = urlsplit(stage.cluster.processes[EXTENDER_A].url)
     stranger = ssl.create_default_context(cafile=stage.cluster.certs / "ca.crt")
     for tls in (stranger, None):
-        asked = (_raw(stage, "tls-refusals", url, tls, b"GET /filter HTTP/1.1\r\nHost: x\r\n\r\n") for _ in range(100))
+        asked = (_raw(stage, url, tls, b"GET /filter HTTP/1.1\r\nHost: x\r\n\r\n") for _ in range(100))
         await asyncio.gather(*asked)
     yield
 
 
-async def _raw(stage: Stage, name: str, url: Any, tls: ssl.SSLContext | None, request: bytes) -> None:
+async def _raw(stage: Stage, url: Any, tls: ssl.SSLContext | None, request: bytes) -> None:
     """Sends bytes and waits for the end of the connection."""
     began, status = time.monotonic(), 0
     try:
@@ -89,7 +94,7 @@ async def _raw(stage: Stage, name: str, url: Any, tls: ssl.SSLContext | None, re
         status = -1
     except (OSError, IndexError, ValueError):
         status = 0
-    stage.attacked(name, "raw bytes", began, status)
+    stage.attacked("raw bytes", began, status)
 
 
 # Bodies, from a client with the right certificate.
@@ -101,8 +106,8 @@ async def large_bodies(stage: Stage) -> AsyncIterator[None]:
     node = {"metadata": {"name": "node", "annotations": {"note": "x" * 9_900}}, "status": {}}
     full = {"Pod": {"metadata": {"name": "p"}}, "Nodes": {"items": [node] * 5_000}}
     for kind, body in (("nodes", json.dumps(full).encode()), ("zeros", bytes(50_000_000))):
-        await _post(stage, "large-bodies", EXTENDER_A, f"50 MB of {kind}", body)
-        await _post(stage, "large-bodies", EXTENDER_A, f"50 MB of {kind}, chunked", _chunks(body))
+        await _post(stage, EXTENDER_A, f"50 MB of {kind}", body)
+        await _post(stage, EXTENDER_A, f"50 MB of {kind}, chunked", _chunks(body))
     yield
 
 
@@ -117,7 +122,7 @@ async def large_bodies_of_tiny_items(stage: Stage) -> AsyncIterator[None]:
         "victims": ("preempt", pod + b'"NodeNameToMetaVictims":{' + b'"a":{},' * 6_000_000 + b'"a":{}}}'),
     }
     for kind, (verb, body) in bodies.items():
-        await _post(stage, "large-bodies-of-tiny-items", EXTENDER_A, f"50 MB of {kind}", body, verb)
+        await _post(stage, EXTENDER_A, f"50 MB of {kind}", body, verb)
     yield
 
 
@@ -132,16 +137,16 @@ async def gzip_bombs(stage: Stage) -> AsyncIterator[None]:
     bomb = await asyncio.to_thread(gzip.compress, bytes(1 << 30), 1)
     for encoding in ("gzip", "deflate", "br"):
         for _ in range(20):
-            await _post(stage, "gzip-bombs", EXTENDER_B, f"{encoding} bomb", bomb, encoding=encoding)
+            await _post(stage, EXTENDER_B, f"{encoding} bomb", bomb, encoding=encoding)
     yield
 
 
 async def _post(
-    stage: Stage, name: str, extender: str, kind: str, body: Any, verb: str = "filter", encoding: str = "identity"
+    stage: Stage, extender: str, kind: str, body: Any, verb: str = "filter", encoding: str = "identity"
 ) -> None:
     began = time.monotonic()
     status = await stage.client.post(extender, verb, body, NO_END_SECONDS, {"Content-Encoding": encoding})
-    stage.attacked(name, kind, began, status)
+    stage.attacked(kind, began, status)
 
 
 # Pods.
@@ -155,7 +160,7 @@ async def pods_of_40000_labels(stage: Stage) -> AsyncIterator[None]:
         pod = body.replace(b'"the-pod"', b'"labels-%d"' % number)
         for extender in EXTENDERS:
             for verb in ("filter", "prioritize"):
-                await _post(stage, "pods-of-40000-labels", extender, verb, pod, verb)
+                await _post(stage, extender, verb, pod, verb)
     yield
 
 
@@ -183,7 +188,7 @@ async def pods_of_32_bounds(stage: Stage) -> AsyncIterator[None]:
     bounds = {f"delay_{node}": "500" for node in NODES} | {f"delay_other-{number}": "500" for number in range(24)}
     for batch in range(3):
         pods = (_pod(f"bounds-{batch}-{number}", candidates, bounds) for number in range(16))
-        await asyncio.gather(*(_schedule(stage, "pods-of-32-bounds", EXTENDER_A, args) for args in pods))
+        await asyncio.gather(*(_schedule(stage, EXTENDER_A, args) for args in pods))
     yield
 
 
@@ -193,10 +198,10 @@ def _pod(name: str, candidates: Any, labels: Mapping[str, str]) -> dict[str, Any
     return args
 
 
-async def _schedule(stage: Stage, name: str, extender: str, args: dict[str, Any]) -> None:
+async def _schedule(stage: Stage, extender: str, args: dict[str, Any]) -> None:
     began = time.monotonic()
     done = await stage.client.schedule(extender, args)
-    stage.attacked(name, f"{name} to {extender}", began, done.status or -1)
+    stage.attacked(f"filter and prioritize to {extender}", began, done.status or -1)
 
 
 # One node's own credentials, and its prefix in etcd.
@@ -243,30 +248,30 @@ async def crowded_prefix(stage: Stage) -> AsyncIterator[None]:
     await asyncio.to_thread(_delete, stage.cluster, rewards | junk)
 
 
-@row(0, "agent-edge-8")
+@row(0, LAST_AGENT)
 async def junk_identity(stage: Stage) -> AsyncIterator[None]:
     """A forged identity without a lease waits for a node's agent when it starts."""
     cluster = stage.cluster
-    cluster.terminate("agent-edge-8")
-    await cluster.until(lambda: cluster.processes["agent-edge-8"].child.poll() is not None, "it ended")
-    forged = {f"{keys.node_prefix('edge-8')}identity": b'{"v":1,"owner":"nobody","epoch":9,"address":"\\u0000"}'}
+    cluster.terminate(LAST_AGENT)
+    await cluster.until(lambda: cluster.processes[LAST_AGENT].child.poll() is not None, "it ended")
+    forged = {f"{keys.node_prefix(LAST_NODE)}identity": b'{"v":1,"owner":"nobody","epoch":9,"address":"\\u0000"}'}
     await asyncio.to_thread(_put, cluster, forged)
     started_at = time.monotonic()
-    await cluster.restart("agent-edge-8")
+    await cluster.restart(LAST_AGENT)
     reported = stage.recorder.all_pushed_since
-    await stage.measure("it reports", AGENT_SECONDS, lambda: reported(started_at, frozenset({"edge-8"})), started_at)
+    await stage.measure("it reports", AGENT_SECONDS, lambda: reported(started_at, frozenset({LAST_NODE})), started_at)
     yield
 
 
-@row(20, "agent-edge-8")
+@row(20, LAST_AGENT)
 async def a_node_that_lies(stage: Stage) -> AsyncIterator[None]:
     """A far node reports 0.001 ms to everybody, each second: it must not pass a bound that it does not keep."""
-    lying = asyncio.create_task(_lie(stage.cluster, "edge-8"))
+    lying = asyncio.create_task(_lie(stage.cluster, LAST_NODE))
     yield
     lying.cancel()
     await asyncio.gather(lying, return_exceptions=True)
-    stage.cluster.kill("agent-edge-8")
-    await stage.cluster.restart("agent-edge-8")
+    stage.cluster.kill(LAST_AGENT)
+    await stage.cluster.restart(LAST_AGENT)
 
 
 async def _lie(cluster: Cluster, node: str) -> None:
@@ -298,7 +303,7 @@ async def policy_of_5000_labels(stage: Stage) -> AsyncIterator[None]:
 
 
 def _is_labelled(cluster: Cluster, label: str) -> bool:
-    nodes = cluster.api.call(lambda server: server.objects.all(_NODES))
+    nodes = cluster.api.call(lambda server: server.objects.all(ObjectPath("/api/v1/nodes")))
     return any(label in (node["metadata"].get("labels") or {}) for node in nodes)
 
 

@@ -31,7 +31,7 @@ TIMEOUT_SECONDS = 5.0
 
 
 class Scheduled(NamedTuple):
-    """What the two calls answered."""
+    """What the two calls answered: the last fields of `Answered`, in its order."""
 
     status: int
     seconds: float
@@ -117,22 +117,8 @@ async def run_client(cluster: Cluster, client: SchedulerClient, extender: str, s
         meta = args["Pod"]["metadata"]
         meta["name"], meta["uid"] = f"good-{extender}-{number}", f"good-{extender}-{number}"
         done = await client.schedule(extender, args)
-        entry = Answered(
-            began,
-            extender,
-            "bounded" if bounded else "plain",
-            meta["name"],
-            done.seconds,
-            done.status,
-            tuple(candidates),
-            done.kept,
-            done.refused,
-            done.scores,
-            WITHIN_BOUND if bounded else None,
-            done.problem,
-            done.overran,
-        )
-        cluster.log.append(entry)
+        expected = WITHIN_BOUND if bounded else None
+        cluster.log.append(Answered(began, extender, meta["name"], tuple(candidates), expected, *done))
         if done.status == 200 and number % EXPLAIN_EVERY == 0:
             await _explain(cluster, extender, f"{meta['namespace']}/{meta['name']}")
         await asyncio.sleep(max(0.0, began + 1 / PODS_A_SECOND - time.monotonic()))

@@ -50,21 +50,20 @@ class Viewed(Observation, frozen=True):
 class Answered(Observation, frozen=True):
     """One scheduling of a pod: filter, then prioritize with the nodes that were kept. `at`: when it began.
 
-    seconds: of the slower call. status: of the last call; 0: no answer. client: who asked.
+    seconds: of the slower call. status: of the last call; 0: no answer.
     expected: the nodes that may pass, by the network's own delays; None: all.
     scores: (host, score) as answered. overran: there was no time to decide, so the bounded pod was refused.
     """
 
     extender: str
-    client: str
     pod: str
-    seconds: float
-    status: int
     candidates: tuple[str, ...]
+    expected: frozenset[str] | None
+    status: int
+    seconds: float
     kept: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
     scores: tuple[tuple[str, Any], ...] = ()
-    expected: frozenset[str] | None = None
     problem: str = ""
     overran: bool = False
 
@@ -125,7 +124,6 @@ class Scraped(Observation, frozen=True):
 class Attacked(Observation, frozen=True):
     """One hostile request. status: 0: the connection ended without an answer, -1: nothing happened in time."""
 
-    row: str
     kind: str
     seconds: float
     status: int
@@ -208,7 +206,6 @@ class Injected(Observation, frozen=True):
     """A row: from injection to the end of its recovery.
 
     quiet_since: before it, all was well from then on. failed: why the row could not be carried out; "" when it was.
-    alters: nodes whose own records the row forges or hides, so that known-good answers about them do not hold.
     """
 
     row: str
@@ -216,7 +213,6 @@ class Injected(Observation, frozen=True):
     healed_at: float
     until: float
     recoveries: tuple[Recovery, ...]
-    alters: frozenset[str] = frozenset()
     failed: str = ""
 
 
@@ -229,28 +225,5 @@ class MemoryPeak(Observation, frozen=True):
     limit_bytes: int
 
 
-Entry = (
-    Pushed
-    | Viewed
-    | Answered
-    | Explained
-    | NodeWritten
-    | LeaseWritten
-    | Scraped
-    | Attacked
-    | Crashed
-    | CardGiven
-    | PlanHandedOver
-    | RoomHeld
-    | Evicted
-    | Landed
-    | Down
-    | Stalled
-    | Ended
-    | Injected
-    | MemoryPeak
-)
-
-
-def write(path: Path, entries: Iterable[Entry]) -> None:
+def write(path: Path, entries: Iterable[Observation]) -> None:
     path.write_bytes(b"\n".join(map(msgspec.json.encode, entries)))

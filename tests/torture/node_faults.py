@@ -1,5 +1,6 @@
 """Rows that break agents, their nodes, networks, sensors and clocks."""
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -9,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from functools import partial
 
 from tests.torture.cluster import AGENT_PORT, Cluster
+from tests.torture.log import Pushed
 from tests.torture.rows import DEAD_NODE_SECONDS, Stage, row
 from tests.torture.shape import AGENTS, CONTROLLERS, EXTENDER_A, LAST_AGENT, LAST_NODE, NODES
 
@@ -24,12 +26,13 @@ async def node_cut_from_etcd(stage: Stage) -> AsyncIterator[None]:
     """One node's packets to etcd are dropped until it is gone."""
     ports = ", ".join(str(member.port) for member in stage.cluster.etcd)
     with _filtered(stage.cluster, LAST_NODE, f"tcp dport {{ {ports} }} drop"):
-        await stage.measure("dead node gone", DEAD_NODE_SECONDS, partial(_is_gone, stage, time.monotonic()))
+        await _until_gone(stage)
         yield
 
 
-def _is_gone(stage: Stage, since: float, node: str = LAST_NODE) -> bool:
-    return stage.recorder.is_gone(node, since)
+async def _until_gone(stage: Stage, node: str = LAST_NODE) -> None:
+    is_gone = partial(stage.recorder.is_gone, node, time.monotonic())
+    await stage.measure(f"dead {node} gone", DEAD_NODE_SECONDS, is_gone)
 
 
 @contextlib.contextmanager
@@ -48,7 +51,7 @@ def _filtered(cluster: Cluster, node: str, rule: str) -> Iterator[None]:
 async def agent_killed(stage: Stage) -> AsyncIterator[None]:
     """One agent is killed, as when it runs out of memory, and starts once its node is gone."""
     stage.cluster.kill(LAST_AGENT)
-    await stage.measure("dead node gone", DEAD_NODE_SECONDS, partial(_is_gone, stage, time.monotonic()))
+    await _until_gone(stage)
     yield
     await stage.cluster.restart(LAST_AGENT)
 
@@ -57,10 +60,7 @@ async def agent_killed(stage: Stage) -> AsyncIterator[None]:
 async def two_nodes_at_once(stage: Stage) -> AsyncIterator[None]:
     """Two of eight agents are killed at one moment, and start once both nodes are gone."""
     stage.cluster.kill(*TWO_AGENTS)
-    killed_at = time.monotonic()
-    for name in TWO_AGENTS:
-        node = name.removeprefix("agent-")
-        await stage.measure(f"{node} gone", DEAD_NODE_SECONDS, partial(_is_gone, stage, killed_at, node), killed_at)
+    await asyncio.gather(*(_until_gone(stage, name.removeprefix("agent-")) for name in TWO_AGENTS))
     yield
     await stage.cluster.restart(*TWO_AGENTS)
 
@@ -69,7 +69,7 @@ async def two_nodes_at_once(stage: Stage) -> AsyncIterator[None]:
 async def agent_frozen(stage: Stage) -> AsyncIterator[None]:
     """One agent is frozen until its node is gone."""
     stage.cluster.freeze(LAST_AGENT)
-    await stage.measure("dead node gone", DEAD_NODE_SECONDS, partial(_is_gone, stage, time.monotonic()))
+    await _until_gone(stage)
     yield
     await stage.cluster.thaw(LAST_AGENT)
 
@@ -121,12 +121,12 @@ def _by_tcp(stage: Stage, node: str) -> bool:
 
 
 def _last_peers(stage: Stage, node: str) -> dict:
-    pushes = (entry for entry in reversed(stage.cluster.log) if getattr(entry, "kind", "") == "latency")
-    last = next((entry for entry in pushes if entry.node == node), None)
-    return (last.value or {}).get("peers", {}) if last else {}
+    pushes = (each for each in reversed(stage.cluster.log) if isinstance(each, Pushed) and each.node == node)
+    last = next((each.value for each in pushes if each.kind == "latency"), None)
+    return (last or {}).get("peers", {})
 
 
-@row(5, "agent-edge-6", alters=("edge-6",))
+@row(5, "agent-edge-6")
 async def no_round_trips(stage: Stage) -> AsyncIterator[None]:
     """One node reaches etcd and none of its peers: unknown, not lost."""
     others = [node for node in NODES if node != "edge-6"]

@@ -10,7 +10,7 @@ from tests.torture.cluster import Cluster
 from tests.torture.load import SchedulerClient
 from tests.torture.log import Attacked, Recovery
 from tests.torture.recorder import Recorder
-from tests.torture.shape import EXTENDERS, NODES
+from tests.torture.shape import EXTENDERS
 
 POLL_SECONDS = 0.05
 GIVE_UP_SECONDS = 150.0
@@ -56,8 +56,8 @@ class Stage:
     def _sees_all(self, extender: str, since: float) -> Callable[[], bool]:
         return lambda: self.recorder.sees_all_fresh(extender, since)
 
-    def attacked(self, row: str, kind: str, began: float, status: int) -> None:
-        self.cluster.log.append(Attacked(began, row, kind, time.monotonic() - began, status))
+    def attacked(self, kind: str, began: float, status: int) -> None:
+        self.cluster.log.append(Attacked(began, kind, time.monotonic() - began, status))
 
 
 class Row(NamedTuple):
@@ -65,7 +65,6 @@ class Row(NamedTuple):
 
     inject: breaks on entry, heals on exit. says: what it does. hold_seconds: between the two.
     touches: what it needs to itself; rows that touch different things may overlap.
-    alters: nodes whose records it forges or hides.
     lacks: why it cannot be carried out on this machine; "" when it can.
     """
 
@@ -74,7 +73,6 @@ class Row(NamedTuple):
     hold_seconds: float
     touches: frozenset[str]
     inject: Callable[[Stage], AbstractAsyncContextManager[None]]
-    alters: frozenset[str]
     lacks: Callable[[Cluster], str]
 
 
@@ -83,21 +81,13 @@ ROWS: dict[str, Row] = {}
 Body = Callable[[Stage], AsyncIterator[None]]
 
 
-def row(
-    hold_seconds: float,
-    *touches: str,
-    alters: tuple[str, ...] = (),
-    lacks: Callable[[Cluster], str] = lambda _: "",
-) -> Callable[[Body], Body]:
+def row(hold_seconds: float, *touches: str, lacks: Callable[[Cluster], str] = lambda _: "") -> Callable[[Body], Body]:
     """Makes a row of an asynchronous generator that yields once; its name and first line are the row's."""
 
     def added(body: Body) -> Body:
         name = body.__name__.replace("_", "-")
         says = (body.__doc__ or "").partition("\n")[0].rstrip(".")
-        assert set(alters) <= NODES.keys()
-        inject = asynccontextmanager(body)
-        things, nodes = frozenset(touches), frozenset(alters)
-        ROWS[name] = Row(name, says, hold_seconds, things, inject, nodes, lacks)
+        ROWS[name] = Row(name, says, hold_seconds, frozenset(touches), asynccontextmanager(body), lacks)
         return body
 
     return added

@@ -1,9 +1,13 @@
-"""Chooses which rows run, and when. Pure: the seed decides."""
+"""All rows, and which run when: the seed decides."""
 
 from collections.abc import Iterator, Sequence
 from random import Random
 
+from tests.torture import control_plane_faults, etcd_faults, hostile, node_faults
 from tests.torture.rows import Row
+
+FAULTS = control_plane_faults, etcd_faults, hostile, node_faults
+"""Importing them adds their rows to ROWS."""
 
 ROW_SECONDS = 14.0
 """Of a row beside its own hold: recovery, and a look at the cluster at rest."""

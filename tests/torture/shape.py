@@ -36,7 +36,3 @@ CRASHING_NODES, CRASHING_TYPE = ("edge-2", "edge-7"), "crasher"
 
 LAST_NODE = "edge-8"
 LAST_AGENT = f"agent-{LAST_NODE}"
-
-_MIB = 1 << 20
-MEMORY_LIMITS = {"agent": 128 * _MIB, "extender": 512 * _MIB, "controller": 512 * _MIB}
-"""Of daemonset/base and daemonset/components; a test compares them."""
