@@ -21,11 +21,10 @@ from tests.e2e.cluster import Cluster
 from tests.e2e.images import ROOT, Images
 from tests.e2e.needs import Missing, find_binaries
 from tests.e2e.released import Release
-from tests.e2e.report import COLUMNS, total
 from tests.e2e.rollout import Rollout
 from tests.e2e.rows import names
 from tests.e2e.soak import Soak
-from tests.e2e.table import Table, say
+from tests.e2e.table import COLUMNS, Table, say, total
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -1,13 +1,20 @@
-"""The demos of the systems that Leadsman takes the place of, with their own manifests, on the cluster that it runs on.
+"""The page, and the demos of the systems that Leadsman takes the place of, with their own manifests, on the cluster.
 
 Each returns what was seen, in words, or raises DemoFailed.
 """
 
+import json
+import os
 import subprocess
+import sys
 import threading
-from collections.abc import Callable, Mapping
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 from leadsman.testbed.etcd import die_with_parent
 from tests.e2e.cluster import Cluster
@@ -20,6 +27,7 @@ DATA = ROOT / "tests/data"
 DEFAULT_PODS = "/api/v1/namespaces/default/pods"
 TAS_NAMESPACE = "health-metric-demo"
 TAS_PODS = f"/api/v1/namespaces/{TAS_NAMESPACE}/pods"
+FORWARDED_WITHIN_SECONDS = 30.0
 TEST_PODS = 8
 """One could have found the node by chance."""
 
@@ -135,6 +143,41 @@ def edge_scheduler(cluster: Cluster, rollout: Rollout) -> str:
         rollout.apply(COMPONENTS)
 
 
+def page_is_reached(cluster: Cluster, _: Rollout) -> str:
+    """The address that `leadsman page` prints leads to the page, which knows every node."""
+    environ = {**os.environ, "PATH": f"{cluster.binaries}:{os.environ['PATH']}"}
+    command = [sys.executable, "-m", "leadsman.cli.main", "page", f"--kubeconfig={cluster.api.kubeconfig()}"]
+    with subprocess.Popen(
+        command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=die_with_parent
+    ) as page:
+        try:
+            assert page.stdout
+            assert page.stderr
+            printed = page.stdout.readline().split()
+            if len(printed) < 2:
+                page.terminate()
+                raise RuntimeError(f"leadsman page: {page.stderr.read()}")
+            fresh = _overview(printed[1])["nodes"]["fresh"]
+        finally:
+            page.terminate()
+    if fresh != len(cluster.nodes):
+        raise RuntimeError(f"{fresh} of {len(cluster.nodes)} nodes are fresh on the page")
+    return f"by port-forward: {fresh} nodes fresh"
+
+
+def _overview(address: str) -> Any:
+    """Asked until kubectl forwards the port."""
+    until = time.monotonic() + FORWARDED_WITHIN_SECONDS
+    while True:
+        try:
+            with urllib.request.urlopen(f"{address}api/v1/overview", timeout=30) as answer:
+                return json.load(answer)
+        except urllib.error.URLError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.2)
+
+
 def _crashes(cluster: Cluster) -> Mapping[str, int]:
     """Node → how often its replica was restarted."""
     counts = dict[str, int]()
@@ -220,6 +263,3 @@ def _prometheus(folder: Path) -> subprocess.Popen[bytes]:
     with (folder / "log").open("wb") as log:
         command = ["prometheus", f"--config.file={config}", *places]
         return subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=die_with_parent)
-
-
-Demo = Callable[[Cluster, Rollout], str]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from tests.e2e import demos, disturbances, healing, moving, tutorial
+from tests.e2e import tutorial
 from tests.e2e.chart import (
     install_chart,
     install_healing,
@@ -15,8 +15,25 @@ from tests.e2e.chart import (
     upgrade_by_parts,
 )
 from tests.e2e.cluster import Cluster
+from tests.e2e.demos import edge_scheduler, kuberl, page_is_reached, telemetry
 from tests.e2e.devices import devices_are_given
-from tests.e2e.page import page_is_reached
+from tests.e2e.disturbances import (
+    AWAY_SECONDS,
+    Disturbance,
+    drain,
+    lose,
+    reboot_all,
+    renew_certificates,
+    rotate_tokens,
+    take_api_server_away,
+    take_extenders_away,
+    update,
+    update_all,
+    update_etcd,
+    while_pods_wait,
+)
+from tests.e2e.healing import cut_network, deaths_of, stop_kubelet, withstands
+from tests.e2e.moving import drain_by_plan, rebalance
 from tests.e2e.rollout import Rollout
 
 LOST_EXTENDER = 3
@@ -36,7 +53,7 @@ class Row(Struct, frozen=True):
 
     name: str
     title: str
-    disturb: disturbances.Disturbance
+    disturb: Disturbance
     may_be_misplaced: int | None = 0
     times: int = 1
     scheduler: str = "default-scheduler"
@@ -70,68 +87,45 @@ INSTALLATIONS = (
         Rollout.install,
         Rollout.remove,
         (
-            Row(
-                "extender", "rolling update of the extender", disturbances.update("deployment/leadsman-extender"), 0, 4
-            ),
-            Row("agents", "rolling update of the agents", disturbances.update("daemonset/leadsman-agent"), 0, 2),
-            Row(
-                "controller",
-                "rolling update of the controller",
-                disturbances.update("deployment/leadsman-controller"),
-                0,
-                3,
-            ),
-            Row("etcd", "rolling update of etcd", disturbances.update_etcd, 0, 3),
-            Row("drain", "drain of a node with an extender", disturbances.drain, 0, 3),
-            Row("lose-agent", "loss of a node with only an agent", disturbances.lose("agent")),
-            Row(
-                "lose-extender",
-                "loss of an extender's node, `ignorable: true`",
-                disturbances.lose("extender"),
-                LOST_EXTENDER,
-            ),
+            Row("extender", "rolling update of the extender", update("deployment/leadsman-extender"), 0, 4),
+            Row("agents", "rolling update of the agents", update("daemonset/leadsman-agent"), 0, 2),
+            Row("controller", "rolling update of the controller", update("deployment/leadsman-controller"), 0, 3),
+            Row("etcd", "rolling update of etcd", update_etcd, 0, 3),
+            Row("drain", "drain of a node with an extender", drain, 0, 3),
+            Row("lose-agent", "loss of a node with only an agent", lose("agent")),
+            Row("lose-extender", "loss of an extender's node, `ignorable: true`", lose("extender"), LOST_EXTENDER),
             Row(
                 "lose-extender-strict",
                 "loss of an extender's node, `ignorable: false`",
-                disturbances.while_pods_wait(disturbances.lose("extender")),
+                while_pods_wait(lose("extender")),
             ),
             Row(
                 "lose-leader",
                 "loss of the leading controller's node, `ignorable: false`",
-                disturbances.while_pods_wait(disturbances.lose("controller")),
+                while_pods_wait(lose("controller")),
             ),
-            Row(
-                "lose-etcd",
-                "loss of an etcd member's node, `ignorable: false`",
-                disturbances.while_pods_wait(disturbances.lose("etcd")),
-            ),
+            Row("lose-etcd", "loss of an etcd member's node, `ignorable: false`", while_pods_wait(lose("etcd"))),
             Row(
                 "all-extenders-away",
                 "all extenders away for 25 s, `ignorable: true`",
-                disturbances.take_extenders_away,
+                take_extenders_away,
                 None,
-                away_seconds=disturbances.AWAY_SECONDS,
+                away_seconds=AWAY_SECONDS,
             ),
             Row(
                 "all-extenders-away-strict",
                 "all extenders away for 25 s, `ignorable: false`",
-                disturbances.while_pods_wait(disturbances.take_extenders_away),
-                away_seconds=disturbances.AWAY_SECONDS,
+                while_pods_wait(take_extenders_away),
+                away_seconds=AWAY_SECONDS,
             ),
-            Row("certificates", "renewal of the certificates", disturbances.renew_certificates),
-            Row(
-                "api-server",
-                "API server away for 10 s",
-                lambda cluster, _: disturbances.take_api_server_away(cluster, 10),
-                0,
-                2,
-            ),
-            Row("tokens", "new key of ServiceAccount tokens", disturbances.rotate_tokens),
-            Row("reboot-all", "all nodes lose their power, and boot", disturbances.reboot_all, None),
+            Row("certificates", "renewal of the certificates", renew_certificates),
+            Row("api-server", "API server away for 10 s", lambda cluster, _: take_api_server_away(cluster, 10), 0, 2),
+            Row("tokens", "new key of ServiceAccount tokens", rotate_tokens),
+            Row("reboot-all", "all nodes lose their power, and boot", reboot_all, None),
             Demo("page", "the page, forwarded", page_is_reached),
-            Demo("kuberl", "kubeRL's demo", demos.kuberl),
-            Demo("edge", "the edge scheduler's demo", demos.edge_scheduler),
-            Demo("telemetry", "Telemetry Aware Scheduling's demo", demos.telemetry),
+            Demo("kuberl", "kubeRL's demo", kuberl),
+            Demo("edge", "the edge scheduler's demo", edge_scheduler),
+            Demo("telemetry", "Telemetry Aware Scheduling's demo", telemetry),
         ),
     ),
     Installation(
@@ -140,7 +134,7 @@ INSTALLATIONS = (
         remove_chart,
         (
             Demo("locked", "etcd is locked", is_locked),
-            Row("chart", "rolling update of all parts of the chart", disturbances.update_all),
+            Row("chart", "rolling update of all parts of the chart", update_all),
             Row("helm-upgrade", "`helm upgrade` to other values, and back", upgrade_and_back),
             Row("helm-upgrade-parts", "`helm upgrade` of one part after another", upgrade_by_parts),
             Demo("reinstall", "removal, installation and `helm upgrade`: all members of etcd equal", reinstall),
@@ -159,24 +153,22 @@ INSTALLATIONS = (
         install_healing,
         remove_chart,
         (
-            Row("node-dies", "death of a node with bounded pods", healing.deaths_of("agent")),
-            Row(
-                "leader-dies", "death of the leading controller's node", healing.deaths_of("controller"), LOST_EXTENDER
-            ),
-            Row("etcd-node-dies", "death of an etcd member's node", healing.deaths_of("etcd"), LOST_EXTENDER),
-            Row("two-die", "death of two nodes at once", healing.deaths_of("agent", "etcd"), 2 * LOST_EXTENDER),
+            Row("node-dies", "death of a node with bounded pods", deaths_of("agent")),
+            Row("leader-dies", "death of the leading controller's node", deaths_of("controller"), LOST_EXTENDER),
+            Row("etcd-node-dies", "death of an etcd member's node", deaths_of("etcd"), LOST_EXTENDER),
+            Row("two-die", "death of two nodes at once", deaths_of("agent", "etcd"), 2 * LOST_EXTENDER),
             # An extender on the node is lost for 8 s.
-            Row("network-cut", "network cut for 8 s, 3 times", healing.withstands(healing.cut_network), LOST_EXTENDER),
-            Row("kubelet-stopped", "kubelet stopped for 60 s", healing.withstands(healing.stop_kubelet)),
+            Row("network-cut", "network cut for 8 s, 3 times", withstands(cut_network), LOST_EXTENDER),
+            Row("kubelet-stopped", "kubelet stopped for 60 s", withstands(stop_kubelet)),
             Row(
                 "api-server-away",
                 "API server away for 30 s",
-                healing.withstands(lambda cluster, _: disturbances.take_api_server_away(cluster, 30)),
+                withstands(lambda cluster, _: take_api_server_away(cluster, 30)),
             ),
             Row(
                 "second-scheduler",
                 "rolling update of the second scheduler",
-                disturbances.update("deployment/leadsman-scheduler"),
+                update("deployment/leadsman-scheduler"),
                 0,
                 2,
                 "leadsman-scheduler",
@@ -184,13 +176,13 @@ INSTALLATIONS = (
             Row(
                 "lose-second-scheduler",
                 "loss of the second scheduler's leader's node",
-                disturbances.lose("scheduler"),
+                lose("scheduler"),
                 LOST_EXTENDER,
                 1,
                 "leadsman-scheduler",
             ),
-            Row("drain-plan", "drain by a plan", moving.drain_by_plan),
-            Row("rebalance", "rebalancing with a PodDisruptionBudget", moving.rebalance),
+            Row("drain-plan", "drain by a plan", drain_by_plan),
+            Row("rebalance", "rebalancing with a PodDisruptionBudget", rebalance),
         ),
         True,
     ),

@@ -72,10 +72,10 @@ class Streamed(Struct, frozen=True):
 
     sent: int
     misplaced: int
-    reported: int
     lost: int
     longest_seconds: float
-    first_misplaced: str
+    reported: int = 0
+    first_misplaced: str = ""
 
 
 class Stream:

@@ -4,12 +4,12 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
+
+from msgspec import Struct
 
 from tests.e2e.cluster import Cluster
 from tests.e2e.disturbances import Skipped
-from tests.e2e.leaving import everything, kinds
-from tests.e2e.report import Result
 from tests.e2e.rollout import Rollout
 from tests.e2e.rows import INSTALLATIONS, REMOVAL, Demo, Installation, Row
 from tests.e2e.state_watch import StateWatch
@@ -17,6 +17,57 @@ from tests.e2e.stream import Stream, Streamed, bounds
 
 WHOLE_WITHIN_SECONDS = 60.0
 """Of whatever happens to a node: without a human the state is back."""
+
+
+_EACH = '{range .items[*]}{.kind}{"/"}{.metadata.namespace}{"/"}{.metadata.name}{"\\n"}{end}'
+_PASSING = ("Event/", "EndpointSlice/", "Endpoints/", "Pod/", "ControllerRevision/", "Lease/kube-node-lease/")
+"""Come and go by themselves, as kubelets' Leases do, or the controller-manager takes its time to collect them."""
+
+
+COLUMNS = """\
+| done | s | sent | misplaced | lost | state not whole s | longest wait s | seen |
+| --- | --- | --- | --- | --- | --- | --- | --- |"""
+
+
+class Result(Struct, frozen=True):
+    """What a row saw: a line of benchmarks/end-to-end.md.
+
+    kept: whether what is promised about it held.
+    said: what was seen, or why it broke.
+    stream: None: the row sends no pods.
+    not_whole_seconds: the longest time for which an extender had no fresh report of a living node.
+    """
+
+    title: str
+    kept: bool
+    seconds: float
+    said: str = ""
+    stream: Streamed | None = None
+    not_whole_seconds: float = 0.0
+
+    def __str__(self) -> str:
+        counts = " |  |  |  | "
+        if (seen := self.stream) and seen.sent:
+            waits = f"{self.not_whole_seconds:.1f} | {seen.longest_seconds:.1f}"
+            counts = f"{seen.sent:,} | {seen.misplaced} | {seen.lost} | {waits}"
+        said = " ".join(self.said.replace("|", "\\|").split())
+        told = said if self.kept else f"**broken** {said}".rstrip()
+        return f"| {self.title} | {self.seconds:.0f} | {counts} | {told} |"
+
+
+def total(results: Sequence[Result]) -> Result:
+    """All rows in one."""
+    streams = [each.stream for each in results if each.stream]
+    sent, misplaced, lost = (sum(getattr(each, name) for each in streams) for name in ("sent", "misplaced", "lost"))
+    longest_seconds = max((each.longest_seconds for each in streams), default=0.0)
+    return Result(
+        "all rows",
+        all(each.kept for each in results),
+        sum(each.seconds for each in results),
+        "",
+        Streamed(sent, misplaced, lost, longest_seconds),
+        max((each.not_whole_seconds for each in results), default=0.0),
+    )
 
 
 class Table:
@@ -100,11 +151,8 @@ class Table:
                 kept and _is_promised(row, seen) and not_whole <= WHOLE_WITHIN_SECONDS + row.away_seconds,
                 seconds,
                 "; ".join(filter(None, [said, *words, _report_of(seen, skipped)])),
-                seen.sent,
-                seen.misplaced,
-                seen.lost,
+                seen,
                 not_whole,
-                seen.longest_seconds,
             )
         )
 
@@ -145,6 +193,26 @@ def _report_of(seen: Streamed, skipped: int) -> str:
         return ""
     told = f"of {seen.misplaced} misplaced ({seen.first_misplaced}), {seen.reported} got the Event BoundUnchecked"
     return f"{told}; {skipped} calls failed or took over 500 ms"
+
+
+def kinds(cluster: Cluster) -> Sequence[str]:
+    """All that can be listed, but Events."""
+    listable = cluster.kubectl("api-resources", "--verbs=list", "-o", "name").split()
+    return [kind for kind in listable if not kind.startswith("events")]
+
+
+def everything(cluster: Cluster) -> frozenset[str]:
+    """Objects as kind/namespace/name, and of each node the keys of labels and annotations and its taints."""
+    listed = ",".join(kinds(cluster))
+    objects = cluster.kubectl("get", listed, "-A", "--ignore-not-found", "-o", f"jsonpath={_EACH}").split("\n")
+    found = {each for each in objects if each and not each.startswith(_PASSING)}
+    for node in cluster.api.call("GET", "/api/v1/nodes")["items"]:
+        meta, name = node["metadata"], node["metadata"]["name"]
+        found |= {f"node {name}: label {key}" for key in meta.get("labels", {})}
+        found |= {f"node {name}: annotation {key}" for key in meta.get("annotations", {})}
+        found |= {f"node {name}: taint {each['key']}" for each in node["spec"].get("taints", [])}
+        found |= {f"node {name}: condition {each['type']}" for each in node["status"].get("conditions", [])}
+    return frozenset(found)
 
 
 def say(text: str) -> None:
