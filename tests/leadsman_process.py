@@ -90,6 +90,10 @@ class LeadsmanProcess:
         state = self.api("/state")
         return dict(state["nodes"]) if state else {}
 
+    def fresh(self) -> set[str]:
+        """The nodes that an extender holds for fresh."""
+        return {name for name, node in self.nodes().items() if node["status"] == "fresh"}
+
     def told(self, pod: str) -> str:
         """The decision on the pod, namespace/name, as `leadsman explain` prints it; "": there is none."""
         detail = self.api(f"/pods/{pod}")

@@ -12,7 +12,7 @@ async def until(true: Callable[[], Any], within_seconds: float = 60.0) -> None:
             await asyncio.sleep(0.005)
 
 
-def blocked_until(true: Callable[[], Any], what: str = "", within_seconds: float = 60.0) -> Any:
+def blocked_until(true: Callable[..., Any], what: str = "", within_seconds: float = 60.0) -> Any:
     """Returns what came; AssertionError names what did not."""
     deadline = time.monotonic() + within_seconds
     while not (found := true()):

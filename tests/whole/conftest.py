@@ -1,22 +1,22 @@
 """The system as a whole: real processes, a real etcd, real sockets."""
 
+import base64
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from leadsman.state import keys
 from leadsman.testbed.etcd import Etcd, free_ports
 from tests.leadsman_process import LeadsmanProcess
 from tests.testbed.scripted_api_server import ApiServerThread
-from tests.waiting import blocked_until
 
 QUICK = ["--push-interval-seconds", "1", "--call-timeout-seconds", "1", "--probe-interval-seconds", "0.2"]
 
 
 Start = Callable[..., LeadsmanProcess]
-Until = Callable[..., Any]
-Fresh = Callable[[LeadsmanProcess], set[str]]
 
 
 @pytest.fixture
@@ -72,18 +72,25 @@ def agent(start: Start) -> Start:
     return started
 
 
-@pytest.fixture
-def until() -> Until:
-    """`until(condition, what)`: waits for the thing itself; AssertionError names it."""
+def records(etcd: Etcd, prefix: str) -> dict[str, Any]:
+    """Key → content of what etcd has below the prefix, as etcdctl would show it."""
+    first, end = (base64.b64encode(each.encode()).decode() for each in (prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1)))
+    found = etcd.post("/v3/kv/range", {"key": first, "range_end": end}).get("kvs", [])
+    return {base64.b64decode(kv["key"]).decode(): json.loads(base64.b64decode(kv["value"])) for kv in found}
 
-    return blocked_until
+
+def reward(etcd: Etcd) -> dict[str, Any]:
+    """Of edge-1 for the type shop; {}: none yet."""
+    return next(iter(records(etcd, keys.reward_key("edge-1", "shop")).values()), {})
 
 
-@pytest.fixture
-def fresh() -> Fresh:
-    """The nodes that an extender holds for fresh."""
-
-    def nodes(extender: LeadsmanProcess) -> set[str]:
-        return {name for name, node in extender.nodes().items() if node["status"] == "fresh"}
-
-    return nodes
+def shop_pod(node: str = "edge-1", restarts: int = 0, connect_port: int = 0) -> dict[str, Any]:
+    """One of the type shop that is ready."""
+    last = {"terminated": {"exitCode": 1, "reason": "Error"}} if restarts else {}
+    running = {"running": {"startedAt": "2026-03-01T12:00:00Z"}}
+    container = {"name": "app", "restartCount": restarts, "ready": True, "state": running, "lastState": last}
+    return {
+        "metadata": {"labels": {"app": "shop"}, "annotations": {"example.com/connect-port": str(connect_port)}},
+        "spec": {"nodeName": node, "containers": [{"name": "app"}]},
+        "status": {"phase": "Running", "podIP": "127.0.0.1", "containerStatuses": [container]},
+    }

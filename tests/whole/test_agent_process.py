@@ -1,24 +1,23 @@
 """One agent as a process: what it serves, what it writes, how it leaves, and what it survives."""
 
-import base64
 import signal
 from pathlib import Path
 
+from leadsman.state import keys
 from leadsman.testbed.etcd import Etcd
-from tests.whole.conftest import Start, Until
+from tests.waiting import blocked_until as until
+from tests.whole.conftest import Start, records
 
 ALL = ["hardware", "heartbeat", "identity", "latency", "reachability"]
 
 
 def stored(etcd: Etcd, node: str) -> list[str]:
     """The kinds of the node's records in etcd."""
-    first, end = (base64.b64encode(f"/leadsman/v1/nodes/{node}{mark}".encode()).decode() for mark in "/0")
-    found = etcd.post("/v3/kv/range", {"key": first, "range_end": end}).get("kvs", [])
-    return sorted(base64.b64decode(item["key"]).decode().rpartition("/")[2] for item in found)
+    return sorted(key.rpartition("/")[2] for key in records(etcd, keys.node_prefix(node)))
 
 
 def test_it_measures_its_peers_and_leaves_with_its_records_and_its_series(
-    agent: Start, etcd: Etcd, until: Until, tmp_path: Path
+    agent: Start, etcd: Etcd, tmp_path: Path
 ) -> None:
     (tmp_path / "proc").symlink_to("/proc")
     (tmp_path / "root").symlink_to("/")
@@ -39,7 +38,7 @@ def test_it_measures_its_peers_and_leaves_with_its_records_and_its_series(
 
 
 def test_without_etcd_it_measures_and_serves_and_it_reports_within_8_seconds_of_etcd_and_of_being_thawed(
-    agent: Start, etcd: Etcd, until: Until
+    agent: Start, etcd: Etcd
 ) -> None:
     etcd.kill()
     process = agent("edge-1", 1)

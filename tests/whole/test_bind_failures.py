@@ -1,7 +1,5 @@
 """`--bind` from end to end: a bind that the API server refuses is in etcd, under the node, for its agent to count."""
 
-import base64
-import json
 from typing import Any
 
 from leadsman.cli.demo import scheduler_request
@@ -9,7 +7,8 @@ from leadsman.state import keys
 from leadsman.testbed.etcd import Etcd
 from tests.leadsman_process import LeadsmanProcess
 from tests.testbed.scripted_api_server import ApiServerThread
-from tests.whole.conftest import Start, Until
+from tests.waiting import blocked_until as until
+from tests.whole.conftest import Start, records
 
 
 def bind(extender: LeadsmanProcess, node: str) -> tuple[str, str]:
@@ -23,17 +22,11 @@ def bind(extender: LeadsmanProcess, node: str) -> tuple[str, str]:
 
 def told(etcd: Etcd, node: str) -> dict[str, Any]:
     """Key → record, of the binds to `node` that failed."""
-    prefix = keys.bind_failures_prefix(node)
-    found = etcd.post("/v3/kv/range", {"key": _b64(prefix), "range_end": _b64(prefix[:-1] + "0")}).get("kvs", [])
-    return {base64.b64decode(kv["key"]).decode(): json.loads(base64.b64decode(kv["value"])) for kv in found}
-
-
-def _b64(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()
+    return records(etcd, keys.bind_failures_prefix(node))
 
 
 def test_a_refused_bind_is_told_to_the_node_and_an_api_server_that_is_away_blames_none(
-    start: Start, api: ApiServerThread, etcd: Etcd, until: Until
+    start: Start, api: ApiServerThread, etcd: Etcd
 ) -> None:
     extender = start("extender", "--bind", "--kube-api", api.url)
     until(lambda: extender.get("/readyz")[0] == 200, "the extender is ready")

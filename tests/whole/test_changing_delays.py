@@ -15,7 +15,8 @@ from leadsman.testbed import virtual_network
 from leadsman.testbed.etcd import Etcd
 from leadsman.testbed.virtual_network import Uplinks, VirtualNetwork
 from tests.leadsman_process import LeadsmanProcess
-from tests.whole.conftest import Fresh, Start, Until
+from tests.waiting import blocked_until as until
+from tests.whole.conftest import Start
 
 pytestmark = [
     pytest.mark.integration,
@@ -67,7 +68,7 @@ def etcd(uplinks: Uplinks, tmp_path: Path) -> Iterator[Etcd]:
 
 @pytest.fixture
 def cluster(
-    net: VirtualNetwork, uplinks: Uplinks, etcd: Etcd, start: Start, until: Until, tmp_path: Path, fresh: Fresh
+    net: VirtualNetwork, uplinks: Uplinks, etcd: Etcd, start: Start, tmp_path: Path
 ) -> Iterator[LeadsmanProcess]:
     """An extender that knows five nodes, each measured by every other."""
     children = []
@@ -101,9 +102,7 @@ def best(extender: LeadsmanProcess) -> str:
     return max(scores, key=lambda row: row["Score"])["Host"]
 
 
-def test_placements_follow_delays_that_change_and_change_back(
-    net: VirtualNetwork, cluster: LeadsmanProcess, until: Until
-) -> None:
+def test_placements_follow_delays_that_change_and_change_back(net: VirtualNetwork, cluster: LeadsmanProcess) -> None:
     assert kept(cluster) == {HERE, *OTHERS[:2]}
     for near in (OTHERS[1:3], OTHERS[:2], OTHERS[2:]):
         change(net, near)

@@ -13,7 +13,8 @@ import pytest
 
 from tests.leadsman_process import LeadsmanProcess
 from tests.testbed.paper_cluster import EXTENDER, PaperCluster, add_node, install
-from tests.whole.conftest import Start, Until
+from tests.waiting import blocked_until as until
+from tests.whole.conftest import Start
 
 pytestmark = pytest.mark.slow
 
@@ -58,7 +59,7 @@ def cluster(kubernetes_binaries: Path, tmp_path: Path) -> Iterator[ClaimCluster]
 
 
 @pytest.fixture
-def extender(cluster: ClaimCluster, start: Start, until: Until, tmp_path: Path) -> Callable[[str], LeadsmanProcess]:
+def extender(cluster: ClaimCluster, start: Start, tmp_path: Path) -> Callable[[str], LeadsmanProcess]:
     """`extender(policy)`: one that kube-scheduler asks."""
 
     def started(policy: str) -> LeadsmanProcess:
@@ -73,7 +74,7 @@ def extender(cluster: ClaimCluster, start: Start, until: Until, tmp_path: Path) 
 
 
 def test_a_claim_of_a_whole_node_finds_one_after_claims_of_a_quarter(
-    cluster: ClaimCluster, extender: Callable[[str], LeadsmanProcess], until: Until
+    cluster: ClaimCluster, extender: Callable[[str], LeadsmanProcess]
 ) -> None:
     asked = extender("{}")
     for number in range(4):
@@ -101,7 +102,6 @@ def test_a_claim_with_first_available_gets_what_it_prefers_only_where_its_type_g
     request_met: str,
     cluster: ClaimCluster,
     extender: Callable[[str], LeadsmanProcess],
-    until: Until,
 ) -> None:
     asked = extender(f"devices: {{gain_prior: {prior}, gain_explore_ratio: 0}}\n")
     cluster.claiming_pod("train", firstAvailable=PREFER_LARGE)

@@ -16,7 +16,8 @@ from leadsman.testbed.api_objects import parse_path
 from leadsman.testbed.etcd import Etcd
 from tests.leadsman_process import LeadsmanProcess
 from tests.testbed.scripted_api_server import ApiServerThread, FakeApiServer, RecordedRequest
-from tests.whole.conftest import Start, Until
+from tests.waiting import blocked_until as until
+from tests.whole.conftest import Start
 
 LEASE = LEASES.path("leadsman", "leadsman-controller")
 NODES = [f"n{number:04}" for number in range(1_000)]
@@ -71,7 +72,7 @@ async def put_states(etcd: Etcd) -> None:
 
 
 def test_200_pods_of_32_bounds_at_1000_nodes_leave_the_lease_where_it_is(
-    api: ApiServerThread, etcd: Etcd, controllers: "dict[str, LeadsmanProcess]", until: Until
+    api: ApiServerThread, etcd: Etcd, controllers: "dict[str, LeadsmanProcess]"
 ) -> None:
     for node in NODES:
         api.put(f"/api/v1/nodes/{node}", {})
@@ -92,7 +93,7 @@ def test_200_pods_of_32_bounds_at_1000_nodes_leave_the_lease_where_it_is(
 
 
 def test_a_leader_that_was_frozen_past_its_lease_writes_nothing_when_it_goes_on(
-    api: ApiServerThread, controllers: "dict[str, LeadsmanProcess]", until: Until
+    api: ApiServerThread, controllers: "dict[str, LeadsmanProcess]"
 ) -> None:
     """Frozen amid removals of 1,000 nodes' marks: the API server is slow, so some are under way, and others wait. Not
     between the question whether it leads and the packet, a moment that no client can close (leader_election)."""

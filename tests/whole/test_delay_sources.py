@@ -3,14 +3,16 @@
 import json
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
 from leadsman.cli.demo import scheduler_request
-from tests.whole.conftest import Start, Until
+from tests.waiting import blocked_until as until
+from tests.whole.conftest import Start
 
 NODES = ["edge-1", "edge-2", "edge-3"]
 
@@ -39,9 +41,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
     return matrix, metadata
 
 
-def test_a_bound_holds_on_a_static_matrix_that_is_reloaded(
-    start: Start, until: Until, files: tuple[Path, Path]
-) -> None:
+def test_a_bound_holds_on_a_static_matrix_that_is_reloaded(start: Start, files: tuple[Path, Path]) -> None:
     matrix, metadata = files
     given = ["--delay-matrix", str(matrix), "--delay-metadata", str(metadata), "--initial-layers", "15"]
     extender = start("extender", *given)
@@ -62,47 +62,22 @@ def test_a_bound_holds_on_a_static_matrix_that_is_reloaded(
     assert 'leadsman_delay_source_up{source="static"} 1.0' in extender.get("/metrics")[1]
 
 
-class Goldpinger(BaseHTTPRequestHandler):
-    """edge-1 measured edge-2 in less than 1 ms and could not reach edge-3."""
-
-    body: ClassVar[bytes] = json.dumps(
-        {
-            "responses": {
-                "gp-1": {
-                    "OK": True,
-                    "HostIP": "edge-1",
-                    "response": {
-                        "podResults": {
-                            "gp-2": {"OK": True, "HostIP": "edge-2"},
-                            "gp-3": {"OK": False, "HostIP": "edge-3", "response-time-ms": 300},
-                        }
-                    },
-                }
-            }
-        }
-    ).encode()
-
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(self.body)
-
-    def log_message(self, *_: object) -> None:
-        """Quiet."""
-
-
 @pytest.fixture
-def goldpinger() -> Iterator[str]:
-    server = HTTPServer(("127.0.0.1", 0), Goldpinger)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+def goldpinger(tmp_path: Path) -> Iterator[str]:
+    """edge-1 measured edge-2 in less than 1 ms and could not reach edge-3."""
+    results = {
+        "gp-2": {"OK": True, "HostIP": "edge-2"},
+        "gp-3": {"OK": False, "HostIP": "edge-3", "response-time-ms": 300},
+    }
+    reporter = {"OK": True, "HostIP": "edge-1", "response": {"podResults": results}}
+    (tmp_path / "check_all").write_text(json.dumps({"responses": {"gp-1": reporter}}))
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(tmp_path))) as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
 
 
-def test_a_bound_holds_on_what_goldpinger_measured(start: Start, until: Until, goldpinger: str) -> None:
+def test_a_bound_holds_on_what_goldpinger_measured(start: Start, goldpinger: str) -> None:
     extender = start("extender", "--goldpinger", goldpinger)
     until(lambda: 'leadsman_delay_source_up{source="goldpinger"} 1.0' in extender.get("/metrics")[1], "polled")
     assert kept(extender, "1") == ["edge-1", "edge-2"]

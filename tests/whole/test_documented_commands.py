@@ -23,9 +23,10 @@ from leadsman.testbed.etcd import Etcd
 from tests.docs.test_docs import ROOT, documents
 from tests.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
 from tests.testbed.kube_component import KubeControllerManager
+from tests.waiting import blocked_until as until
 
 if TYPE_CHECKING:
-    from tests.whole.conftest import Start, Until
+    from tests.whole.conftest import Start
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration]
 
@@ -212,7 +213,7 @@ def cluster(kubernetes_binaries: Path, tmp_path: Path) -> Iterator[KubeApiServer
 
 
 def test_every_command_of_every_page_does_what_it_is_for(
-    cluster: KubeApiServer, tmp_path: Path, agent: "Start", start: "Start", etcd: Etcd, until: "Until"
+    cluster: KubeApiServer, tmp_path: Path, agent: "Start", start: "Start", etcd: Etcd
 ) -> None:
     for number, node in enumerate(NODES, 1):
         agent(node, number, "--pods=off")

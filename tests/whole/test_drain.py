@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 
 from leadsman.cli.demo import scheduler_request
 from tests.leadsman_process import LeadsmanProcess
-from tests.whole.conftest import Start, Until
+from tests.waiting import blocked_until as until
+from tests.whole.conftest import Start
 
 DRAIN_SECONDS = 2.0
 NODES = ["edge-1", "edge-2"]
@@ -28,20 +29,20 @@ def filter_on(connection: http.client.HTTPConnection) -> http.client.HTTPRespons
     return response
 
 
-def terminate(extender: LeadsmanProcess, until: Until) -> None:
+def terminate(extender: LeadsmanProcess) -> None:
     extender.child.send_signal(signal.SIGTERM)
     until(lambda: extender.get("/readyz") == (503, "draining\n"), "the extender is unready", DRAIN_SECONDS / 2)
 
 
 def test_a_kept_connection_is_answered_and_told_to_close_and_new_ones_are_answered_for_the_whole_drain(
-    start: Start, until: Until
+    start: Start,
 ) -> None:
     extender = start("extender", f"--drain-seconds={DRAIN_SECONDS:g}")
     until(lambda: extender.get("/readyz")[0] == 200, "the extender is ready")
     kept = connect(extender)
     assert filter_on(kept).getheader("Connection") is None
     began = time.monotonic()
-    terminate(extender, until)
+    terminate(extender)
     assert extender.get("/healthz") == (200, "ok\n")
     assert filter_on(kept).getheader("Connection") == "close"
     assert kept.sock is None, "http.client has seen it closed, so the next request is made elsewhere"
@@ -51,10 +52,10 @@ def test_a_kept_connection_is_answered_and_told_to_close_and_new_ones_are_answer
     assert time.monotonic() - began >= DRAIN_SECONDS
 
 
-def test_a_second_signal_ends_the_drain(start: Start, until: Until) -> None:
+def test_a_second_signal_ends_the_drain(start: Start) -> None:
     extender = start("extender", "--drain-seconds=600")
     until(lambda: extender.get("/readyz")[0] == 200, "the extender is ready")
-    terminate(extender, until)
+    terminate(extender)
     extender.child.send_signal(signal.SIGINT)
     assert extender.child.wait(10) == 0
     assert "Traceback" not in extender.log

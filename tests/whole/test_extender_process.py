@@ -5,7 +5,8 @@ from pathlib import Path
 
 from leadsman.testbed.etcd import Etcd
 from tests.leadsman_process import LeadsmanProcess
-from tests.whole.conftest import Fresh, Start, Until
+from tests.waiting import blocked_until as until
+from tests.whole.conftest import Start
 
 BOTH = ["edge-1", "edge-2"]
 
@@ -16,7 +17,7 @@ def both_measured(extender: LeadsmanProcess) -> bool:
 
 
 def test_a_bound_holds_on_what_the_agents_measure_while_etcd_goes_is_wiped_and_an_agent_dies(
-    agent: Start, start: Start, etcd: Etcd, until: Until, fresh: Fresh
+    agent: Start, start: Start, etcd: Etcd
 ) -> None:
     _, two, extender = agent("edge-1", 1), agent("edge-2", 2), start("extender")
     until(lambda: both_measured(extender), "edge-1 and edge-2 fresh and measured")
@@ -26,25 +27,25 @@ def test_a_bound_holds_on_what_the_agents_measure_while_etcd_goes_is_wiped_and_a
     assert only["FailedAndUnresolvableNodes"] == {"edge-2": "delay to edge-1 over 0 ms"}
 
     etcd.kill()
-    until(lambda: not fresh(extender), "all stale", 3 + 2)
+    until(lambda: not extender.fresh(), "all stale", 3 + 2)
     assert extender.get("/readyz")[0] == 200, "once ready it stays ready"
     etcd.start()
-    until(lambda: fresh(extender) == set(BOTH), "both fresh again", 10)
+    until(lambda: extender.fresh() == set(BOTH), "both fresh again", 10)
 
     etcd.wipe()
     etcd.start()
-    until(lambda: not fresh(extender), "all stale", 3 + 2)
-    until(lambda: fresh(extender) == set(BOTH), "the view rebuilt", 15)
+    until(lambda: not extender.fresh(), "all stale", 3 + 2)
+    until(lambda: extender.fresh() == set(BOTH), "the view rebuilt", 15)
 
     two.kill()
-    until(lambda: "edge-2" not in fresh(extender), "edge-2 not fresh any more", 3 + 2)
+    until(lambda: "edge-2" not in extender.fresh(), "edge-2 not fresh any more", 3 + 2)
     until(lambda: "edge-2" not in extender.nodes(), "edge-2 gone", 4 + 4)
     assert extender.ask("filter", BOTH, {})["NodeNames"] == BOTH, "a pod without a bound may still go there"
     assert extender.stop() == 0
     assert "Traceback" not in extender.log
 
 
-def test_a_policy_file_is_followed_and_a_bad_one_is_refused(start: Start, tmp_path: Path, until: Until) -> None:
+def test_a_policy_file_is_followed_and_a_bad_one_is_refused(start: Start, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     shutil.copy("examples/policy.yaml", policy)
     extender = start("extender", "--policy", str(policy))

@@ -4,15 +4,12 @@ The tokens are those of real service accounts: the API server itself wrote the n
 """
 
 import asyncio
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from leadsman.cli.main import main
 from leadsman.etcd.clients import AUDIENCE
@@ -22,7 +19,9 @@ from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.records import Heartbeat, Identity
 from leadsman.state.store import Denied, Put, StoreError
 from leadsman.testbed.etcd import Etcd, free_ports
+from tests.leadsman_process import LeadsmanProcess
 from tests.testbed.kube_apiserver import KubeApiServer
+from tests.testbed.paper_cluster import install
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +30,6 @@ WITHIN_SECONDS = 240.0
 """On a machine that others keep busy."""
 PODS = "/api/v1/namespaces/leadsman/pods"
 GATEWAY = "system:serviceaccount:leadsman:leadsman-etcd"
-RBAC = Path(__file__).parents[2] / "daemonset/base/serviceaccounts.yaml"
 
 
 class Cluster:
@@ -44,14 +42,13 @@ class Cluster:
         certs = folder / "certs"
         self.etcd = Etcd(folder / "etcd")
         self.etcd.config_file = folder / "etcd.yaml"
-        self._gateway = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "leadsman.cli.main", "etcd-member", f"--config={self.etcd.config_file}"),
-                *(f"--listen=127.0.0.1:{port}", f"--ops-listen=127.0.0.1:{ops}", f"--etcd={self.url}"),
-                *(f"--tls-cert={certs}/etcd.crt", f"--tls-key={certs}/etcd.key", f"--etcd-ca={certs}/etcd-ca.crt"),
-                *(f"--kubeconfig={api.kubeconfig(GATEWAY)}", "--", *self.etcd.command_flags()),
-            ]
-        )
+        command = [
+            *("etcd-member", f"--config={self.etcd.config_file}"),
+            *(f"--listen=127.0.0.1:{port}", f"--ops-listen=127.0.0.1:{ops}", f"--etcd={self.url}"),
+            *(f"--tls-cert={certs}/etcd.crt", f"--tls-key={certs}/etcd.key", f"--etcd-ca={certs}/etcd-ca.crt"),
+            *(f"--kubeconfig={api.kubeconfig(GATEWAY)}", "--", *self.etcd.command_flags()),
+        ]
+        self._gateway = LeadsmanProcess(command, self.url, f"http://127.0.0.1:{ops}", folder / "gateway.log")
         while not self.etcd.config_file.exists():
             time.sleep(0.05)
         self.etcd.start()
@@ -62,13 +59,13 @@ class Cluster:
         made: dict[str, Any] = self.api.call("POST", PODS, {"metadata": {"name": name}, "spec": spec})
         return made
 
-    def token_file(self, pod: dict[str, Any], audience: str = AUDIENCE) -> Path:
-        """The token that kubelet would project into this pod: bound to it, for this audience."""
+    def token_file(self, pod: dict[str, Any]) -> Path:
+        """The token that kubelet would project into this pod: bound to it, for etcd's audience alone."""
         bound = {"apiVersion": "v1", "kind": "Pod", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
-        asked = {"spec": {"audiences": [audience], "expirationSeconds": 3600, "boundObjectRef": bound}}
+        asked = {"spec": {"audiences": [AUDIENCE], "expirationSeconds": 3600, "boundObjectRef": bound}}
         account = pod["spec"]["serviceAccountName"]
         given = self.api.call("POST", f"{ACCOUNTS}/{account}/token", asked)
-        file = self.folder / f"token-of-{pod['metadata']['name']}-{len(audience)}"
+        file = self.folder / f"token-of-{pod['metadata']['name']}"
         file.write_text(given["status"]["token"])
         return file
 
@@ -76,8 +73,7 @@ class Cluster:
         return EtcdAccess((self.url,), str(self.folder / "certs/etcd-ca.crt"), token_file)
 
     def stop(self) -> None:
-        self._gateway.terminate()
-        self._gateway.wait(30)
+        self._gateway.stop()
         self.etcd.stop()
 
 
@@ -88,24 +84,14 @@ def cluster(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory)
     assert main(["certs", "create", "--dir", str(certs)]) == 0
     with KubeApiServer(kubernetes_binaries, folder / "kubernetes", users={GATEWAY: ()}) as api:
         api.call("POST", "/api/v1/namespaces", {"metadata": {"name": "leadsman"}})
-        for name in ("leadsman-agent", "leadsman-extender", "default"):
+        for name in ("leadsman-agent", "leadsman-extender"):
             api.call("POST", ACCOUNTS, {"metadata": {"name": name}})
         for node in ("node-a", "node-b"):
             api.call("POST", "/api/v1/nodes", {"metadata": {"name": node}})
-        give_rights(api)
+        install(api, "base/serviceaccounts.yaml")
         made = Cluster(api, folder)
         yield made
         made.stop()
-
-
-def give_rights(api: KubeApiServer) -> None:
-    """Those of the component, to a user of the account's name."""
-    for each in yaml.safe_load_all(RBAC.read_text()):
-        if each["kind"] == "ServiceAccount" or each["metadata"]["name"] != "leadsman-etcd":
-            continue
-        if each["kind"] == "ClusterRoleBinding":
-            each["subjects"] = [{"kind": "User", "name": GATEWAY, "apiGroup": "rbac.authorization.k8s.io"}]
-        api.call("POST", f"/apis/rbac.authorization.k8s.io/v1/{each['kind'].lower()}s", each)
 
 
 @pytest.fixture
@@ -113,8 +99,8 @@ async def store_of(cluster: Cluster) -> AsyncIterator[Any]:
     """`store_of(pod)`: a store with the credential that the pod's token gives, once the gateway answers."""
     opened: list[EtcdStore] = []
 
-    def store(pod: dict[str, Any], **more: str) -> EtcdStore:
-        opened.append(EtcdStore(cluster.access(cluster.token_file(pod, **more))))
+    def store(pod: dict[str, Any]) -> EtcdStore:
+        opened.append(EtcdStore(cluster.access(cluster.token_file(pod))))
         return opened[-1]
 
     yield store
@@ -158,50 +144,22 @@ async def test_a_token_gives_its_own_node_and_nothing_once_its_pod_is_gone(clust
             await asyncio.sleep(0.2)
 
 
-@pytest.mark.parametrize(
-    ("account", "audience", "reason"),
-    [
-        ("leadsman-agent", "https://kubernetes.default.svc", "does not know this token"),
-        ("default", AUDIENCE, "has no part in etcd"),
-    ],
-)
-async def test_another_audience_or_account_gets_nothing(
-    cluster: Cluster, store_of: Any, account: str, audience: str, reason: str
-) -> None:
-    pod = cluster.pod(f"pod-{len(audience)}-{account}", "node-a", account)
-    refused = await outcome(store_of(pod, audience=audience), keys.record_key("node-a", Heartbeat))
-    assert reason in str(refused)
-
-
-async def test_an_extender_s_token_asks_for_probes_and_forges_no_record(cluster: Cluster, store_of: Any) -> None:
-    store = store_of(cluster.pod("extender", "node-a", "leadsman-extender"))
-    assert await outcome(store, keys.probe_request_key("node-a", "node-b")) is None
-    assert await outcome(store, keys.record_key("node-a", Heartbeat)) is not None
-
-
 async def test_an_agent_process_claims_its_node(cluster: Cluster, store_of: Any) -> None:
     pod = cluster.pod("agent-b", "node-b")
     (port,) = free_ports(1)
-    agent = await asyncio.create_subprocess_exec(
-        *(
-            sys.executable,
-            "-m",
-            "leadsman.cli.main",
-            "agent",
-            "--node-name=node-b",
-            f"--owner={pod['metadata']['uid']}",
-        ),
+    command = [
+        *("agent", "--node-name=node-b", f"--owner={pod['metadata']['uid']}"),
         *(f"--listen=127.0.0.1:{port}", "--address=127.0.0.1", "--pods=off", f"--etcd={cluster.url}"),
         *(f"--etcd-ca={cluster.folder}/certs/etcd-ca.crt", f"--etcd-token-file={cluster.token_file(pod)}"),
-    )
+    ]
+    agent = LeadsmanProcess(command, "", "", cluster.folder / "agent.log")
     reader = store_of(cluster.pod("another-extender", "node-a", "leadsman-extender"))
     try:
         async with asyncio.timeout(WITHIN_SECONDS):
             while not await items(reader, keys.record_key("node-b", Identity)):  # noqa: ASYNC110 -- our own attempts
                 await asyncio.sleep(0.1)
     finally:
-        agent.terminate()
-        await agent.wait()
+        agent.stop()
     assert not await items(reader, keys.record_key("node-b", Identity)), "it revoked its lease"
 
 

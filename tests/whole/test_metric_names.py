@@ -1,15 +1,15 @@
 """One meaning for a metric name: every family of the three processes, each with everything switched on."""
 
-import json
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
-from urllib.request import Request, urlopen
 
 import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.testbed.scripted_api_server import ApiServerThread
+from tests.waiting import blocked_until as until
+from tests.whole.conftest import shop_pod
 from website.metrics_page import Family as Documented
 from website.metrics_page import metric_families
 
@@ -33,21 +33,19 @@ STANDARD_PREFIXES = ("process_", "python_")
 WITHOUT_SUBJECT = ("Of ", "Since ", "Those ", "Not ", "It ", "In ")
 """How a HELP begins that can only be read below another one."""
 
+LAST = {
+    "agent": {"leadsman_incidents_total", "leadsman_peer_rtt_p50_seconds", "leadsman_memory_total_bytes"},
+    "extender": {
+        *("leadsman_estimates_pairs", "leadsman_reward_nodes"),
+        *("leadsman_extender_decisions_total", "leadsman_extender_placeholders"),
+    },
+    "controller": {"leadsman_estimates_pairs", "leadsman_controller_planned_actions", "leadsman_node_verdicts"},
+}
+"""Process → families that have a sample when all have."""
+
 POLICY = "/apis/telemetry.intel.com/v1alpha1/namespaces/d/taspolicies/p"
 RULE = {"metricname": "memory_available_ratio", "operator": "LessThan", "target": 0}
 SHOP = "/api/v1/namespaces/d/pods/shop-0"
-
-
-def shop(restarts: int) -> dict[str, Any]:
-    """A pod of node a."""
-    ended = {"terminated": {"exitCode": 1, "reason": "Error"}} if restarts else {}
-    running = {"running": {"startedAt": "2026-03-01T12:00:00Z"}}
-    status = {"name": "app", "restartCount": restarts, "ready": True, "state": running, "lastState": ended}
-    return {
-        "metadata": {"labels": {"app": "shop"}},
-        "spec": {"nodeName": "a", "containers": [{"name": "app"}]},
-        "status": {"phase": "Running", "containerStatuses": [status]},
-    }
 
 
 class Family(NamedTuple):
@@ -81,7 +79,7 @@ def differ(families: Iterable[Family]) -> bool:
 @pytest.fixture
 def api() -> Iterator[ApiServerThread]:
     with ApiServerThread() as one:
-        one.put(SHOP, shop(restarts=0))
+        one.put(SHOP, shop_pod("a"))
         one.put(POLICY, {"spec": {"strategies": {"deschedule": {"rules": [RULE]}}}})
         for node in ("a", "b", "c", "d", "e"):
             one.put(f"/api/v1/nodes/{node}", {"metadata": {}})
@@ -89,7 +87,7 @@ def api() -> Iterator[ApiServerThread]:
 
 
 @pytest.fixture
-def families(start: Any, agent: Any, until: Any, api: ApiServerThread, tmp_path: Any) -> dict[str, Families]:
+def families(start: Any, agent: Any, api: ApiServerThread, tmp_path: Any) -> dict[str, Families]:
     """Process → its families, once each shows those that need data first."""
     matrix, metadata, policy = tmp_path / "matrix.txt", tmp_path / "nodes.json", tmp_path / "policy.yaml"
     matrix.write_text("0 12\n11 0\n")
@@ -98,39 +96,19 @@ def families(start: Any, agent: Any, until: Any, api: ApiServerThread, tmp_path:
     agents = [agent(node, number, "--kube-api", api.url) for number, node in enumerate("abcde", start=1)]
     same = ["--delay-matrix", str(matrix), "--delay-metadata", str(metadata), "--policy", str(policy)]
     same += ["--telemetry", "agents", "--kube-api", api.url]
-    found = {
-        "agent": agents[0],
-        "extender": start("extender", *same, "--self-healing"),
-        "controller": start("controller", *same, "--node-health", "report"),
-    }
-    last = {
-        "agent": {"leadsman_incidents_total", "leadsman_peer_rtt_p50_seconds", "leadsman_memory_total_bytes"},
-        "extender": {
-            "leadsman_estimates_pairs",
-            "leadsman_reward_nodes",
-            "leadsman_extender_decisions_total",
-            "leadsman_extender_placeholders",
-        },
-        "controller": {
-            "leadsman_estimates_pairs",
-            "leadsman_controller_planned_actions",
-            "leadsman_node_verdicts",
-        },
-    }
-    body = json.dumps({"Pod": {"metadata": {"name": "p", "namespace": "d"}}, "NodeNames": ["a", "b"]}).encode()
+    extender = start("extender", *same, "--self-healing")
+    controller = start("controller", *same, "--node-health", "report")
+    found = {"agent": agents[0], "extender": extender, "controller": controller}
     until(lambda: agents[0].metric("leadsman_pods") == 1, "the pod seen")
-    api.put(SHOP, shop(restarts=1))
-    until(lambda: found["extender"].get("/metrics")[0] == 200, "the extender answers")
-    with urlopen(
-        Request(f"{found['extender'].url}/filter", body, {"Content-Type": "application/json"}), timeout=5
-    ) as answer:
-        assert answer.status == 200
+    api.put(SHOP, shop_pod("a", restarts=1))
+    until(lambda: extender.get("/metrics")[0] == 200, "the extender answers")
+    extender.post("filter", {"Pod": {"metadata": {"name": "p", "namespace": "d"}}, "NodeNames": ["a", "b"]})
     shown: dict[str, Families] = {}
     for name, process in found.items():
 
         def complete(name: str = name, process: Any = process) -> bool:
             shown[name] = parse(process.get("/metrics")[1])
-            return last[name] <= {key for key, one in shown[name].items() if one.labels is not None}
+            return LAST[name] <= {key for key, one in shown[name].items() if one.labels is not None}
 
         until(complete, f"the {name}'s families")
     return shown

@@ -18,7 +18,8 @@ from leadsman.planning.backups.placeholders import CreatePlaceholder
 from leadsman.published.self_healing import SELF_HEALING, Hold, LastRoundTrips, RecoveryState, SelfHealingState
 from tests.leadsman_process import LeadsmanProcess
 from tests.testbed.paper_cluster import COLLECTIONS, EXTENDER, PaperCluster, add_node, install
-from tests.whole.conftest import Start, Until
+from tests.waiting import blocked_until as until
+from tests.whole.conftest import Start
 
 pytestmark = pytest.mark.slow
 
@@ -93,7 +94,7 @@ def cluster(kubernetes_binaries: Path, tmp_path: Path) -> Iterator[FullCluster]:
 
 
 @pytest.fixture
-def extender(cluster: FullCluster, start: Start, until: Until) -> LeadsmanProcess:
+def extender(cluster: FullCluster, start: Start) -> LeadsmanProcess:
     """Asked by a kube-scheduler that has filled the cluster."""
     one = start("extender", "--self-healing", "--kubeconfig", str(cluster.api.kubeconfig(EXTENDER)))
     until(lambda: one.get("/readyz")[0] == 200, "the extender is up")
@@ -106,7 +107,7 @@ def extender(cluster: FullCluster, start: Start, until: Until) -> LeadsmanProces
 
 
 def test_no_placeholder_is_lost_to_200_pods_and_a_covered_pod_s_replacement_gets_its_room(
-    cluster: FullCluster, extender: LeadsmanProcess, until: Until
+    cluster: FullCluster, extender: LeadsmanProcess
 ) -> None:
     before = cluster.holders()
     cluster.press()
@@ -129,7 +130,7 @@ def test_no_placeholder_is_lost_to_200_pods_and_a_covered_pod_s_replacement_gets
 
 
 def test_released_room_goes_to_the_pod_of_the_dead_node_although_200_others_wait_for_it(
-    cluster: FullCluster, extender: LeadsmanProcess, until: Until
+    cluster: FullCluster, extender: LeadsmanProcess
 ) -> None:
     """The replacement is bound to the dead node, which nobody can measure."""
     before = cluster.holders()
@@ -154,7 +155,7 @@ def test_released_room_goes_to_the_pod_of_the_dead_node_although_200_others_wait
 
 
 def test_with_a_disruption_budget_pods_of_higher_priority_evict_ordinary_ones_instead(
-    cluster: FullCluster, extender: LeadsmanProcess, until: Until
+    cluster: FullCluster, extender: LeadsmanProcess
 ) -> None:
     """kube-scheduler spares what a budget protects while anything else makes the room."""
     before = cluster.holders()

@@ -1,7 +1,5 @@
 """A package with a plugin of each kind, installed by pip as into an image FROM ours: real processes run what it has."""
 
-import base64
-import json
 import os
 import socket
 import subprocess
@@ -13,7 +11,8 @@ import pytest
 
 from leadsman.testbed.etcd import Etcd
 from tests.testbed.scripted_api_server import ApiServerThread
-from tests.whole.conftest import Start, Until
+from tests.waiting import blocked_until as until
+from tests.whole.conftest import Start, reward, shop_pod
 
 EXAMPLES = Path(__file__).parents[2] / "examples/plugins"
 ENTRY_POINTS = """
@@ -38,6 +37,7 @@ plugins:
 """
 
 FULL = """
+from tests.waiting import blocked_until as until
 from leadsman.plugin import API_VERSION, REFUSE
 
 class Full:
@@ -65,7 +65,13 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packages = tmp_path / "packages"
     pip = [
         sys.executable,
-        *["-m", "pip", "install", "-q", "--no-index", "--no-deps", "--target"],
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--no-index",
+        "--no-deps",
+        "--target",
         str(packages),
         str(wheel),
     ]
@@ -74,47 +80,22 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
 
 
-def pod(port: int) -> dict[str, object]:
-    running = {
-        "name": "app",
-        "ready": True,
-        "state": {"running": {"startedAt": "2026-03-01T12:00:00Z"}},
-        "restartCount": 0,
-    }
-    return {
-        "metadata": {"labels": {"app": "shop"}, "annotations": {"example.com/connect-port": str(port)}},
-        "spec": {"nodeName": "edge-1", "containers": [{"name": "app"}]},
-        "status": {"phase": "Running", "podIP": "127.0.0.1", "containerStatuses": [running]},
-    }
-
-
-def qualities(etcd: Etcd) -> set[str]:
-    """Of edge-1's reward for the type shop, in etcd."""
-    key = base64.b64encode(b"/leadsman/v1/nodes/edge-1/rewards/shop").decode()
-    items = etcd.post("/v3/kv/range", {"key": key}).get("kvs", [])
-    return set(json.loads(base64.b64decode(items[0]["value"])).get("qualities", {})) if items else set()
-
-
-def test_each_kind_works_end_to_end(
-    installed: None, agent: Start, start: Start, etcd: Etcd, until: Until, tmp_path: Path
-) -> None:
+def test_each_kind_works_end_to_end(installed: None, agent: Start, start: Start, etcd: Etcd, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text(POLICY)
     with ApiServerThread() as api, socket.create_server(("127.0.0.1", 0), backlog=64) as listening:
-        api.put("/api/v1/namespaces/d/pods/shop-0", pod(listening.getsockname()[1]))
+        api.put("/api/v1/namespaces/d/pods/shop-0", shop_pod(connect_port=listening.getsockname()[1]))
         measuring = agent(
             "edge-1", 1, "--kube-api", api.url, "--owner", "pod-1", "--plugins=files,connect", "--observe-seconds=1"
         )
         extender = start("extender", "--policy", str(policy))
         until(lambda: extender.get("/readyz")[0] == 200, "the extender is ready", LONG_SECONDS)
         until(lambda: 0 < measuring.metric("leadsman_custom_files_used_ratio") < 1, "the plugin's metric", LONG_SECONDS)
-        until(lambda: qualities(etcd) == {"connect_seconds"}, "the plugin's reward in etcd", LONG_SECONDS)
+        qualities = lambda: reward(etcd).get("qualities", {}).keys()  # noqa: E731
+        until(lambda: qualities() == {"connect_seconds"}, "the plugin's reward in etcd", LONG_SECONDS)
         assert measuring.metric('leadsman_reward_plugin_active{plugin="connect"}') == 1
-        until(
-            lambda: extender.ask("filter", ["edge-1"], {"network": "quiet"})["NodeNames"] == ["edge-1"],
-            "the metric in a decision",
-            LONG_SECONDS,
-        )
+        kept = lambda: extender.ask("filter", ["edge-1"], {"network": "quiet"})["NodeNames"]  # noqa: E731
+        until(lambda: kept() == ["edge-1"], "the metric in a decision", LONG_SECONDS)
         for name in ("quiet", "ecc", "full"):
             active = f'leadsman_plugin_active{{plugin="{name}"}} 1.0'
             until(lambda line=active: line in extender.get("/metrics")[1], f"the plugin {name}", LONG_SECONDS)

@@ -15,7 +15,8 @@ from leadsman.state.records import Latency, PeerLatency, decode_record
 from leadsman.state.store import Deleted, StoredItem, Updated
 from leadsman.testbed.etcd import Etcd
 from tests.leadsman_process import LeadsmanProcess
-from tests.whole.conftest import Start, Until
+from tests.waiting import blocked_until as until
+from tests.whole.conftest import Start
 
 NODES = ["edge-1", "edge-2", "edge-3", "edge-4"]
 FEW = ["--max-peers", "1", "--push-interval-seconds", "5"]
@@ -29,7 +30,7 @@ async def store(etcd: Etcd) -> AsyncIterator[EtcdStore]:
 
 
 @pytest.fixture
-def agents(agent: Start, until: Until) -> dict[str, LeadsmanProcess]:
+def agents(agent: Start) -> dict[str, LeadsmanProcess]:
     """Each probes one other, and reports every 5 s."""
     found = {name: agent(name, number, *FEW) for number, name in enumerate(NODES, start=1)}
     until(lambda: all(len(peers(one)) == 1 for one in found.values()), "one peer each")
@@ -43,7 +44,7 @@ def peers(process) -> set[str]:
 
 
 async def test_a_pair_asked_for_is_in_etcd_within_two_seconds_and_a_node_that_is_not_there_is_only_counted(
-    store: EtcdStore, agents: dict[str, LeadsmanProcess], until: Until
+    store: EtcdStore, agents: dict[str, LeadsmanProcess]
 ) -> None:
     await until_reported(store, "edge-1", 1)
     target = next(name for name in NODES[1:] if name not in peers(agents["edge-1"]))

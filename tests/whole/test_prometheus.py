@@ -22,7 +22,8 @@ from leadsman.testbed.etcd import free_ports
 from tests.daemonset.conftest import ROOT
 from tests.dashboard_panels import FOLDER, panels_of
 from tests.leadsman_process import LeadsmanProcess
-from tests.whole.conftest import Fresh, Start, Until
+from tests.waiting import blocked_until as until
+from tests.whole.conftest import Start
 
 pytestmark = [
     pytest.mark.integration,
@@ -104,14 +105,14 @@ def values(prometheus: str, expression: str) -> list[Any]:
 
 
 async def test_every_page_and_query_is_taken_policies_get_metrics_by_node_and_a_node_that_left_is_forgotten(
-    agent: Start, start: Start, until: Until, fresh: Fresh, tmp_path: Path
+    agent: Start, start: Start, tmp_path: Path
 ) -> None:
     agents, extender = {"edge-1": agent("edge-1", 1), "edge-2": agent("edge-2", 2)}, start("extender")
-    until(lambda: fresh(extender) == agents.keys(), "both nodes fresh in the extender")
+    until(lambda: extender.fresh() == agents.keys(), "both nodes fresh in the extender")
     for process in (*agents.values(), extender):
         assert objections(process.get("/metrics")[1]) == ""
     with scraping(agents, extender, tmp_path) as prometheus:
-        assert_takes_the_dashboards(prometheus, until)
+        assert_takes_the_dashboards(prometheus)
         rtts = "sum by (peer) (leadsman_peer_rtt_p50_seconds)"
         peers = lambda: {row["metric"]["peer"] for row in values(prometheus, rtts)}  # noqa: E731
         until(lambda: peers() == agents.keys(), "RTTs", PATIENCE_SECONDS)
@@ -122,7 +123,7 @@ async def test_every_page_and_query_is_taken_policies_get_metrics_by_node_and_a_
         until(lambda: "edge-2" not in peers(), "edge-2's series gone", PATIENCE_SECONDS)
 
 
-def assert_takes_the_dashboards(prometheus: str, until: Until) -> None:
+def assert_takes_the_dashboards(prometheus: str) -> None:
     """It refuses no query of theirs and no rule, and the panels that need no traffic show something."""
     panels = [panel for path in sorted(FOLDER.glob("*.json")) for panel in panels_of(path)]
     until(lambda: query(prometheus, "1")["status"] == "success", "Prometheus answers", PATIENCE_SECONDS)

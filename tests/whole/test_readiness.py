@@ -12,12 +12,13 @@ from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency, encode_record
 from leadsman.state.store import Put
 from leadsman.testbed.etcd import Etcd
-from tests.whole.conftest import Start, Until
+from tests.waiting import blocked_until as until
+from tests.whole.conftest import Start
 
 
 @pytest.mark.slow
 def test_a_frozen_etcd_is_waited_for_and_then_decided_without_until_it_answers_and_only_bounded_pods_are_refused(
-    agent: Start, start: Start, etcd: Etcd, until: Until
+    agent: Start, start: Start, etcd: Etcd
 ) -> None:
     """etcd holds the records of edge-1, under a lease of 20 s."""
     reporting = agent("edge-1", 1, "--push-interval-seconds", "5")
@@ -44,9 +45,7 @@ def test_a_frozen_etcd_is_waited_for_and_then_decided_without_until_it_answers_a
     until(lambda: list(extender.nodes()) == ["edge-1"], "edge-1, whose lease may have ended meanwhile")
 
 
-def test_a_new_replica_is_ready_once_each_node_has_reported_since_it_was_listed(
-    start: Start, etcd: Etcd, until: Until
-) -> None:
+def test_a_new_replica_is_ready_once_each_node_has_reported_since_it_was_listed(start: Start, etcd: Etcd) -> None:
     """What a listing shows may be of any age. A pod that takes any unknown delay would be bound at once, although the
     records say that its bound is broken."""
     asyncio.run(report(etcd, 1))

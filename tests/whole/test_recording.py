@@ -24,7 +24,8 @@ from leadsman.state.records import Hardware, Heartbeat, Latency, PeerLatency, Re
 from leadsman.state.store import Put
 from leadsman.testbed.etcd import Etcd, die_with_parent
 from tests.leadsman_process import LeadsmanProcess
-from tests.whole.conftest import Start, Until
+from tests.waiting import blocked_until as until
+from tests.whole.conftest import Start
 
 NODES = [f"node-{number}" for number in range(30)]
 PODS = 1_000
@@ -123,9 +124,9 @@ def recording(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_two_thousand_answers_are_made_again_byte_for_byte(
-    start: Start, etcd: Etcd, until: Until, recording: Path, capsys: pytest.CaptureFixture[str]
+    start: Start, etcd: Etcd, recording: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answers = record(start, etcd, until, recording, PODS)
+    answers = record(start, etcd, recording, PODS)
     read = list(Recording(recording).requests())
     assert len(read) == len(answers) == 2 * PODS
     for each, answer in zip(read, answers, strict=True):
@@ -137,7 +138,7 @@ def test_two_thousand_answers_are_made_again_byte_for_byte(
     assert "2,000 requests" in capsys.readouterr().out
 
 
-def record(start: Start, etcd: Etcd, until: Until, folder: Path, pods: int) -> list[bytes]:
+def record(start: Start, etcd: Etcd, folder: Path, pods: int) -> list[bytes]:
     rng = random.Random(1)
     reports = Reports(etcd, rng)
     reports.write(NODES)
@@ -152,11 +153,11 @@ def record(start: Start, etcd: Etcd, until: Until, folder: Path, pods: int) -> l
 
 
 def test_nothing_of_a_pod_reaches_the_disk_that_decisions_do_not_read(
-    start: Start, etcd: Etcd, until: Until, recording: Path, monkeypatch: pytest.MonkeyPatch
+    start: Start, etcd: Etcd, recording: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Uncompressed, so that the bytes can be searched.
     monkeypatch.setenv("PYTHONPATH", str(uncompressed(recording.parent)))
-    record(start, etcd, until, recording, 20)
+    record(start, etcd, recording, 20)
     written = b"".join(path.read_bytes() for path in recording.iterdir())
     assert b"uid-pod-19" in written
     assert b"delay_node-" in written
@@ -173,34 +174,8 @@ def uncompressed(folder: Path) -> Path:
     return folder / "site"
 
 
-def test_after_kill_9_all_but_the_last_seconds_are_there(
-    start: Start, etcd: Etcd, until: Until, recording: Path
-) -> None:
-    rng = random.Random(1)
-    reports = Reports(etcd, rng)
-    reports.write(NODES)
-    extender = start("extender", "--record-dir", str(recording))
-    until(lambda: extender.get("/readyz")[0] == 200, "ready")
-    schedule(extender, reports, 50, rng)
-    until(lambda: extender.metric("leadsman_recording_requests_total") == 100, "all written")
-    size = extender.metric("leadsman_recording_bytes")
-    until(lambda: extender.metric("leadsman_recording_bytes") > size or recorded(recording) == 100, "all flushed")
-    extender.child.send_signal(signal.SIGKILL)
-    extender.child.wait()
-    assert recorded(recording) == 100
-    again = start("extender", "--record-dir", str(recording))
-    until(lambda: again.get("/readyz")[0] == 200, "ready again")
-    schedule(again, reports, 5, rng)
-    assert again.stop() == 0
-    assert recorded(recording) == 110
-
-
-def recorded(folder: Path) -> int:
-    return len(list(Recording(folder).requests())) if list(folder.glob("segment-*")) else 0
-
-
 def test_another_policy_is_judged_beside_the_live_extender_until_ctrl_c(
-    start: Start, etcd: Etcd, until: Until, recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    start: Start, etcd: Etcd, recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its report is that of a replay of the whole recording, and it leaves no trace in the extender."""
     other, out = tmp_path / "other.yaml", tmp_path / "report.json"
@@ -210,8 +185,8 @@ def test_another_policy_is_judged_beside_the_live_extender_until_ctrl_c(
         following = subprocess.Popen(
             [*follow, "--policy", str(other)], stdout=report, stderr=progress, preexec_fn=die_with_parent
         )
-    record(start, etcd, until, recording, 40)
-    record(start, etcd, until, recording, 20)
+    record(start, etcd, recording, 40)
+    record(start, etcd, recording, 20)
     until(lambda: "120 requests judged" in (tmp_path / "progress").read_text(), "all judged")
     following.send_signal(signal.SIGINT)
     assert following.wait(20) == 1

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.testbed.scripted_api_server import FakeApiServer
+from tests.waiting import blocked_until as until
 
 POLICY = "/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies/p"
 BODY = {"Pod": {"metadata": {"name": "pod", "namespace": "default", "labels": {"telemetry-policy": "p"}}}}
@@ -23,7 +24,7 @@ def dontschedule(operator: str) -> Any:
 
 
 async def test_a_policy_comes_changes_and_goes_on_an_agent_s_own_metric(
-    agent: Callable[..., Any], start: Callable[..., Any], until: Callable[..., Any], fresh: Callable[..., Any]
+    agent: Callable[..., Any], start: Callable[..., Any]
 ) -> None:
     """Some memory is always available, so "more than 0" is violated and "less than 0" never."""
     async with FakeApiServer() as api:
@@ -32,7 +33,7 @@ async def test_a_policy_comes_changes_and_goes_on_an_agent_s_own_metric(
         extender = start("extender", "--telemetry", "agents", "--kube-api", api.url)
 
         async def kept(nodes: list[str], what: str) -> None:
-            await asyncio.to_thread(until, lambda: fresh(extender) and filtered(extender)["NodeNames"] == nodes, what)
+            await asyncio.to_thread(until, lambda: extender.fresh() and filtered(extender)["NodeNames"] == nodes, what)
 
         await kept(["no-agent"], "edge-1 refused")
         answer = await asyncio.to_thread(filtered, extender)

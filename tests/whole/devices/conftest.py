@@ -9,17 +9,14 @@ import pytest
 
 from leadsman.testbed.etcd import Etcd
 from tests.testbed.paper_cluster import CONTROLLER, EXTENDER
-from tests.whole.devices.device_cluster import DeviceCluster
-from tests.whole.devices.scheduled_cluster import ScheduledCluster
+from tests.whole.devices.device_cluster import DeviceCluster, ScheduledCluster
 
 if TYPE_CHECKING:
-    from tests.whole.conftest import Start, Until
+    from tests.whole.conftest import Start
 
 
 @pytest.fixture
-def scheduled(
-    start: "Start", until: "Until", etcd: Etcd, kubernetes_binaries: Path, tmp_path: Path
-) -> Iterator[ScheduledCluster]:
+def scheduled(start: "Start", etcd: Etcd, kubernetes_binaries: Path, tmp_path: Path) -> Iterator[ScheduledCluster]:
     with DeviceCluster(kubernetes_binaries, tmp_path, EXTENDER, CONTROLLER) as cluster, ExitStack() as stack:
         cluster.grant_rights()
-        yield ScheduledCluster(stack, start, until, etcd, cluster)
+        yield ScheduledCluster(stack, start, etcd, cluster)

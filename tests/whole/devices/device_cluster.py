@@ -1,8 +1,13 @@
-"""An API server with nodes that have devices, and what agents would report of their links."""
+"""An API server with nodes that have devices, what agents would report of their links, and who schedules on it."""
 
 import asyncio
 import itertools
 import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from leadsman.state import keys, metric_names
 from leadsman.state.etcd_http import EtcdAccess
@@ -10,7 +15,21 @@ from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.records import Hardware, Heartbeat, Identity, encode_record
 from leadsman.state.store import Put
 from leadsman.testbed.etcd import Etcd
-from tests.testbed.paper_cluster import COLLECTIONS, DEFAULT_PODS, PaperCluster, add_node, install
+from tests.leadsman_process import LeadsmanProcess
+from tests.testbed.paper_cluster import (
+    COLLECTIONS,
+    CONTROLLER,
+    DEFAULT_PODS,
+    EXTENDER,
+    PaperCluster,
+    add_node,
+    install,
+)
+from tests.waiting import blocked_until as until
+from tests.whole.devices.extenders_in_turn import ExtendersInTurn
+
+if TYPE_CHECKING:
+    from tests.whole.conftest import Start
 
 VF = "openshift.io/sriov"
 GB = 10**9
@@ -79,3 +98,91 @@ def link(gbit: float) -> dict[str, float]:
         metric_names.SRIOV_LIMITED: 0.0,
         metric_names.SRIOV_LIMITED_FUNCTIONS: 0.0,
     }
+
+
+NODE = "edge-1"
+
+RETRIED_SECONDS = 240.0
+"""For a refused pod to be tried again: less than the 300 s after which kube-scheduler alone does so."""
+
+SETTLE_SECONDS = 600.0
+"""For a round to end. It takes a second; under load, where etcd misses the 100 ms that a reservation may take to
+be withdrawn, as long as such reservations live: 140 s each."""
+
+
+class Round(Struct, frozen=True):
+    """Pods that come at once.
+
+    devices, bandwidth: what each asks.
+    room: how many of them fit.
+    room_alone: how many kube-scheduler alone takes to fit, by what it counts.
+    """
+
+    pods: int
+    devices: dict[str, int]
+    bandwidth: str
+    room: int
+    room_alone: int
+
+
+class ScheduledCluster:
+    """What runs in a test: nodes, kube-scheduler, and the extenders that it asks in turn."""
+
+    def __init__(self, stack: ExitStack, start: "Start", etcd: Etcd, cluster: DeviceCluster) -> None:
+        self._stack, self._start, self._etcd = stack, start, etcd
+        self._policy = cluster.api.folder.with_name("policy.yaml")
+        self._number, self._nodes = 0, 1
+        self.cluster = cluster
+
+    def run(self, reported: dict[str, float], nodes: Sequence[str] = (NODE,)) -> ExtendersInTurn:
+        """Starts two extenders and a controller, as docs/devices.md has them installed, and kube-scheduler.
+
+        reported: of each node's links, which may be altered.
+        """
+        self._policy.write_text(f"devices: {{virtual_functions: [{VF}]}}\n")
+        self._nodes = len(nodes)
+        self._stack.enter_context(Reports(self._etcd, dict.fromkeys(nodes, reported)))
+        self.service = self._stack.enter_context(ExtendersInTurn([self.extender(), self.extender()]))
+        controller = self._start("controller", *self._flags(CONTROLLER))
+        until(lambda: controller.get("/readyz")[0] == 200, "the controller is up", SETTLE_SECONDS)
+        self.cluster.schedule(self.service.url)
+        return self.service
+
+    def extender(self) -> LeadsmanProcess:
+        """One more, ready."""
+        one = self._start("extender", *self._flags(EXTENDER))
+        until(lambda: one.get("/readyz")[0] == 200, "an extender is up", SETTLE_SECONDS)
+        fresh = 'leadsman_state_nodes{freshness="fresh"}'
+        until(lambda: one.metric(fresh) == self._nodes, "the reports are fresh", SETTLE_SECONDS)
+        return one
+
+    def _flags(self, account: str) -> list[str]:
+        kubeconfig = self.cluster.api.kubeconfig(account)
+        return ["--devices", "--policy", str(self._policy), "--kubeconfig", str(kubeconfig)]
+
+    def place(self, each: Round) -> None:
+        """Until as many are placed as fit, and those that the extenders refused were refused again since."""
+        for number in range(each.pods):
+            self.cluster.asking_pod(f"pod-{self._number}-{number}", each.devices, each.bandwidth)
+        self._number += 1
+        try:
+            settled = lambda: len(self.cluster.bound()) >= each.room and not self.cluster.untried()  # noqa: E731
+            until(settled, f"{each.room} pods are placed", SETTLE_SECONDS)
+            if each.room < each.room_alone:
+                self._until_refused_again()
+        finally:
+            assert len(self.cluster.bound()) == each.room, self.cluster.reasons()
+
+    def _until_refused_again(self) -> None:
+        seen = len(self.service.filtered)
+        self.cluster.annotate(NODE, str(seen))
+        asked = lambda: set(self.service.filtered[seen:])  # noqa: E731
+        again = lambda: {pod["metadata"]["name"] for pod in self.cluster.waiting()} <= asked()  # noqa: E731
+        until(again, "the pods that wait are refused once more", SETTLE_SECONDS)
+
+    def clear(self) -> None:
+        """No pod is left, and the extenders know."""
+        self.cluster.clear()
+        until(lambda: not self.cluster.pods(), "the round's pods are gone", SETTLE_SECONDS)
+        seen = lambda: [one.metric("leadsman_extender_device_pods") for one in self.service.extenders]  # noqa: E731
+        until(lambda: not any(seen()), "the extenders see that they are gone", SETTLE_SECONDS)

@@ -17,7 +17,8 @@ import pytest
 from leadsman.testbed.etcd import Etcd
 from tests.leadsman_process import LeadsmanProcess
 from tests.testbed.scripted_api_server import ApiServerThread
-from tests.whole.conftest import Start, Until
+from tests.waiting import blocked_until as until
+from tests.whole.conftest import Start
 from tests.whole.devices.device_cluster import VF, Reports, link
 
 pytestmark = pytest.mark.slow
@@ -52,7 +53,7 @@ def seen(extenders: list[LeadsmanProcess]) -> set[float]:
 
 
 def test_160_of_200_pods_are_placed_and_none_twice_while_one_extender_is_killed(
-    start: Start, until: Until, etcd: Etcd, tmp_path: Path
+    start: Start, etcd: Etcd, tmp_path: Path
 ) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text(f"devices: {{virtual_functions: [{VF}]}}\n")
