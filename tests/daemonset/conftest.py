@@ -4,7 +4,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -15,6 +15,7 @@ import yaml
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "daemonset"
 CHART = ROOT / "charts/leadsman"
+DASHBOARDS = sorted((MANIFESTS / "components/dashboards").glob("*.json"))
 COMPONENTS = sorted(folder.name for folder in (MANIFESTS / "components").iterdir())
 PROFILES = {"bounds": [], "controller": ["controller"], "self-healing": ["controller", "self-healing"]}
 """Profile → its components, beside the base."""
@@ -37,7 +38,27 @@ def _build(component: str) -> list[str]:
 
 
 BUILDS = {"base": [], **{name: _build(name) for name in COMPONENTS}, "everything": EVERYTHING}
-PRIVILEGED = {"hostnetwork", "host-metrics", "everything"}
+
+SETTINGS_OF = {
+    "hostnetwork": "agent.hostNetwork=true",
+    "host-metrics": "agent.hostMetrics=true",
+    "prometheus": "serviceMonitor.enabled=true,prometheusRule.enabled=true",
+    "dashboards": "dashboards.enabled=true",
+    "etcd-single": "etcd.replicas=1",
+    "etcd-volumes": "etcd.persistence.enabled=true",
+    "bind": "extender.bind=true",
+    "telemetry": "telemetry.enabled=true",
+    "controller": "profile=controller",
+    "self-healing": "profile=self-healing",
+    "move-plans": "planning.movePlans=true",
+    "rebalance": "planning.rebalance=true",
+    "device-health": "controller.deviceHealth.enabled=true",
+    "devices": "extender.devices=true",
+    "recording": "extender.recording=true",
+    "second-scheduler": "scheduler.enabled=true,scheduler.image.tag=v1.36.2",
+}
+"""Component → the setting of the chart that has the same objects made."""
+EVERY_SETTING = [SETTINGS_OF[component] for component in EVERYTHING]
 
 Objects = list[dict[str, Any]]
 Render = Callable[[str], Objects]
@@ -48,11 +69,6 @@ Template = Callable[..., Objects]
 def builds_with(component: str) -> frozenset[str]:
     """The builds that choose a component."""
     return frozenset(name for name, components in BUILDS.items() if component in components)
-
-
-@pytest.fixture(scope="session")
-def root() -> Path:
-    return ROOT
 
 
 def objects_named(objects: Objects, kind: str, name: str) -> Objects:
@@ -106,12 +122,6 @@ def objects(build_name: str, render: Render) -> Objects:
 
 
 @pytest.fixture
-def privileged(build_name: str) -> bool:
-    """The build has a component that needs more than the restricted profile."""
-    return build_name in PRIVILEGED
-
-
-@pytest.fixture
 def find(objects: Objects) -> Find:
     """kind, name → the one object."""
 
@@ -125,12 +135,6 @@ def find(objects: Objects) -> Find:
 @pytest.fixture
 def workloads(objects: Objects) -> Objects:
     return [o for o in objects if o["kind"] in ("DaemonSet", "Deployment", "StatefulSet")]
-
-
-@pytest.fixture
-def scheduler(root: Path) -> dict[str, Any]:
-    (document,) = load(root / "daemonset/scheduler/kube-scheduler.yaml")
-    return document
 
 
 @pytest.fixture(scope="session")
@@ -162,3 +166,9 @@ def run_template(
     given = [part for setting in ("image.registry=", *settings) for part in ("--set", setting)]
     command = [helm, "template", "leadsman", str(CHART), "--namespace", "leadsman", "--values", "-", *given]
     return subprocess.run(command, input=json.dumps(dict(values)), capture_output=True, text=True, check=False)
+
+
+def panels_of(path: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yields each panel's title with its queries; headings have none."""
+    for panel in json.loads(path.read_text())["panels"]:
+        yield panel["title"], [target["expr"] for target in panel.get("targets", ())]

@@ -10,17 +10,17 @@ import pytest
 from leadsman.cli.main import build_parser
 from tests import kubernetes_schemas
 from tests.daemonset.chart_readme import README, readme
-from tests.daemonset.chart_settings import EVERY_SETTING, SETTINGS_OF
 from tests.daemonset.conftest import (
     BUILDS,
     CHART,
+    EVERY_SETTING,
     MANIFESTS,
     PROFILES,
+    SETTINGS_OF,
     Objects,
     Render,
     Template,
     documents,
-    run_template,
 )
 
 pytestmark = pytest.mark.integration
@@ -93,22 +93,6 @@ def test_a_profile_is_the_same_in_kustomize_and_chart(profile: str, template: Te
     )
     theirs = comparable(documents(built.stdout))
     assert comparable(template(GIVEN, f"profile={profile}")) == theirs
-
-
-@pytest.mark.parametrize(
-    ("settings", "needed"),
-    [
-        (["planning.rebalance=true"], "profile=self-healing"),
-        (["planning.movePlans=true", "profile=controller"], "profile=self-healing"),
-        (["controller.deviceHealth.enabled=true"], "profile=controller"),
-        (["etcd.replicas=1", "etcd.persistence.enabled=true"], "etcd.replicas=3"),
-        (["fullnameOverride=edge"], "nameOverride"),
-    ],
-)
-def test_what_cannot_work_is_refused_with_what_it_needs(settings: list[str], needed: str, helm: str) -> None:
-    done = run_template(helm, *settings)
-    assert done.returncode != 0
-    assert needed in done.stderr
 
 
 def test_a_cluster_whose_tokens_name_no_node_is_refused(helm: str) -> None:

@@ -2,7 +2,6 @@
 
 import contextlib
 import lzma
-import time
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -14,9 +13,9 @@ from leadsman.cli.certs import default_server_names
 from leadsman.cli.certs_actions import ETCD_CA_SECRET
 from leadsman.cli.main import build_parser
 from tests import kubernetes_schemas
-from tests.daemonset.chart_settings import EVERY_SETTING
-from tests.daemonset.conftest import Objects, Template, documents, objects_named, run_template
+from tests.daemonset.conftest import EVERY_SETTING, Objects, Template, documents, objects_named, run_template
 from tests.testbed.kube_apiserver import KubeApiServer
+from tests.waiting import blocked_until
 
 pytestmark = pytest.mark.integration
 
@@ -97,8 +96,13 @@ def test_the_prometheus_of_telemetry_policies_is_reached_by_extenders_and_contro
 
 
 @pytest.mark.parametrize(
-    ("setting", "named"),
+    ("settings", "named"),
     [
+        ("planning.rebalance=true", "profile=self-healing"),
+        ("planning.movePlans=true,profile=controller", "profile=self-healing"),
+        ("controller.deviceHealth.enabled=true", "profile=controller"),
+        ("etcd.replicas=1,etcd.persistence.enabled=true", "etcd.replicas=3"),
+        ("fullnameOverride=edge", "nameOverride"),
         ("agent.hostNetwrok=true", "hostNetwrok"),
         ("etcd.replicas=2", "/etcd/replicas"),
         ("logLevel=loud", "/logLevel"),
@@ -107,8 +111,8 @@ def test_the_prometheus_of_telemetry_policies_is_reached_by_extenders_and_contro
         ("telemetry.source=prometheus", "/telemetry/source"),
     ],
 )
-def test_a_value_that_it_does_not_take_is_named(setting: str, named: str, helm: str) -> None:
-    done = run_template(helm, setting)
+def test_a_value_that_it_does_not_take_is_named_or_what_it_needs(settings: str, named: str, helm: str) -> None:
+    done = run_template(helm, settings)
     assert done.returncode != 0
     assert named in done.stderr
 
@@ -162,11 +166,6 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 @pytest.fixture(scope="module")
-def crds() -> Objects:
-    return documents(lzma.decompress(CRDS.read_bytes()))
-
-
-@pytest.fixture(scope="module")
 def ours(template: Template) -> Objects:
     rendered = template("certificates.mode=cert-manager", "etcd.replicas=5")
     return [each for each in rendered if each["apiVersion"] == f"{GROUP}/v1"]
@@ -183,16 +182,14 @@ def test_a_ca_keeps_its_key_so_that_what_it_signed_stays_valid(ours: Objects) ->
 
 
 @pytest.mark.slow
-def test_a_real_api_server_with_its_crds_takes_them(
-    crds: Objects, ours: Objects, kubernetes_binaries: Path, tmp_path: Path
-) -> None:
+def test_a_real_api_server_with_its_crds_takes_them(ours: Objects, kubernetes_binaries: Path, tmp_path: Path) -> None:
     """With strict field validation: CEL rules and defaults of the CRDs too."""
     with KubeApiServer(kubernetes_binaries, tmp_path / "kubernetes") as api:
         api.call("POST", NAMESPACES, {"metadata": {"name": "leadsman"}})
-        for crd in crds:
+        for crd in documents(lzma.decompress(CRDS.read_bytes())):
             api.call("POST", DEFINITIONS, crd)
         for each in ours:
-            wait_until_served(api, collection(each))
+            blocked_until(lambda each=each: is_served(api, each), "a new kind is served a moment after its definition")
             api.call("POST", f"{collection(each)}?fieldValidation=Strict", each)
         listed = api.call("GET", collection({"kind": "Certificate"}))["items"]
         assert len(listed) == sum(each["kind"] == "Certificate" for each in ours)
@@ -202,12 +199,7 @@ def collection(each: dict[str, Any]) -> str:
     return f"/apis/{GROUP}/v1/namespaces/leadsman/{each['kind'].lower()}s"
 
 
-def wait_until_served(api: KubeApiServer, path: str) -> None:
-    """An API server serves a new kind a moment after its definition is there."""
-    ends_at = time.monotonic() + 120
-    while time.monotonic() < ends_at:
-        with contextlib.suppress(HTTPError):
-            api.call("GET", path)
-            return
-        time.sleep(0.1)
-    pytest.fail(f"not served within 120 s: {path}")
+def is_served(api: KubeApiServer, each: dict[str, Any]) -> bool:
+    with contextlib.suppress(HTTPError):
+        return bool(api.call("GET", collection(each)))
+    return False

@@ -1,7 +1,6 @@
 """The arguments and settings in the manifests are ones that `leadsman` takes."""
 
 import re
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,7 +11,7 @@ from leadsman.cli.certificates import MEMBER_NAMES, TRUST_CONFIG_MAP
 from leadsman.cli.main import build_parser
 from leadsman.cli.scheduler_files import ConfigureSettings, plan_changes
 from leadsman.etcd.clients import AUDIENCE, TRUSTED_WITHOUT_REVIEW_SECONDS
-from tests.daemonset.conftest import Find, Objects, builds_with
+from tests.daemonset.conftest import MANIFESTS, ROOT, Find, Objects, builds_with, load
 
 ETCD_ACCESS = "/var/run/secrets/leadsman/etcd"
 
@@ -42,22 +41,22 @@ def settings(objects: Objects) -> dict[str, str]:
     return made
 
 
-def on_this_machine(argument: str, root: Path) -> str:
+def on_this_machine(argument: str) -> str:
     """Paths inside the container → the same things here; for a certificate any file, for a folder any; variables as the
     kubelet expands them."""
     argument = argument.replace("$(POD_NAMESPACE)", "leadsman")
-    argument = argument.replace("/etc/leadsman/policy.yaml", str(root / "daemonset/base/policy.yaml"))
-    argument = re.sub("/etc/leadsman-tls/.*", str(root / "setup.cfg"), argument)
-    argument = argument.replace(f"{ETCD_ACCESS}/ca.crt", str(root / "setup.cfg"))
-    argument = argument.replace("/var/lib/leadsman/recording", str(root))
+    argument = argument.replace("/etc/leadsman/policy.yaml", str(MANIFESTS / "base/policy.yaml"))
+    argument = re.sub("/etc/leadsman-tls/.*", str(ROOT / "setup.cfg"), argument)
+    argument = argument.replace(f"{ETCD_ACCESS}/ca.crt", str(ROOT / "setup.cfg"))
+    argument = argument.replace("/var/lib/leadsman/recording", str(ROOT))
     return argument.replace("/host/", "/")
 
 
 def test_every_argument_is_accepted(
-    command: str, container: dict[str, Any], settings: dict[str, str], root: Path, build_name: str
+    command: str, container: dict[str, Any], settings: dict[str, str], build_name: str
 ) -> None:
-    arguments = [on_this_machine(argument, root) for argument in container["args"]]
-    environment = {name: on_this_machine(value, root) for name, value in settings.items()}
+    arguments = [on_this_machine(argument) for argument in container["args"]]
+    environment = {name: on_this_machine(value) for name, value in settings.items()}
     parsed = build_parser(environment, only=command).parse_args(arguments)
     assert parsed.command == command
     assert not getattr(parsed, "plain_http", False)
@@ -85,17 +84,12 @@ def test_etcd_s_gateways_are_called_by_tls_with_a_token_for_them(
 
 
 @pytest.mark.parametrize("build_name", ["base"], indirect=True)
-def test_the_member_s_sidecar_takes_its_arguments(find: Find, root: Path) -> None:
+def test_the_member_s_sidecar_takes_its_arguments(find: Find) -> None:
     (sidecar,) = find("StatefulSet", "leadsman-etcd")["spec"]["template"]["spec"]["initContainers"]
-    own, flags = split_at(sidecar["args"], "--")
-    parsed = build_parser({}, only="etcd-member").parse_args(
-        [on_this_machine(each, root) for each in own] + ["--", *flags]
-    )
+    at = sidecar["args"].index("--")
+    own = [on_this_machine(each) for each in sidecar["args"][:at]]
+    parsed = build_parser({}, only="etcd-member").parse_args([*own, *sidecar["args"][at:]])
     assert all((parsed.tls_cert, parsed.tls_key, parsed.etcd_token_file))
-
-
-def split_at(arguments: list[str], mark: str) -> tuple[list[str], list[str]]:
-    return arguments[: arguments.index(mark)], arguments[arguments.index(mark) + 1 :]
 
 
 # The scheduler's configurations are one: written by hand, by `configure-scheduler`, and of the second scheduler. Real
@@ -104,25 +98,21 @@ def split_at(arguments: list[str], mark: str) -> tuple[list[str], list[str]]:
 SYSTEMD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
 
-@pytest.fixture
-def extender(scheduler: dict[str, Any]) -> dict[str, Any]:
-    (only,) = scheduler["extenders"]
-    return only
+(SCHEDULER,) = load(MANIFESTS / "scheduler/kube-scheduler.yaml")
+(EXTENDER,) = SCHEDULER["extenders"]
 
 
-def test_it_is_what_configure_scheduler_writes(scheduler: dict[str, Any], extender: dict[str, Any]) -> None:
-    settings = ConfigureSettings(extender["urlPrefix"], extender["tlsConfig"]["serverName"])
+def test_it_is_what_configure_scheduler_writes() -> None:
+    settings = ConfigureSettings(EXTENDER["urlPrefix"], EXTENDER["tlsConfig"]["serverName"])
     (change,) = plan_changes("f", SYSTEMD, lambda _: None, settings)
-    assert yaml.safe_load(change.after)["extenders"] == [extender]
-    assert yaml.safe_load(change.after)["percentageOfNodesToScore"] == scheduler["percentageOfNodesToScore"]
+    assert yaml.safe_load(change.after)["extenders"] == [EXTENDER]
+    assert yaml.safe_load(change.after)["percentageOfNodesToScore"] == SCHEDULER["percentageOfNodesToScore"]
 
 
-def test_the_second_scheduler_asks_as_the_first_does_but_binds_nothing_unasked(
-    root: Path, scheduler: dict[str, Any], extender: dict[str, Any]
-) -> None:
-    second = yaml.safe_load((root / "daemonset/components/second-scheduler/scheduler.yaml").read_text())
-    assert second["extenders"] == [{**extender, "ignorable": False}]
-    assert second["percentageOfNodesToScore"] == scheduler["percentageOfNodesToScore"]
+def test_the_second_scheduler_asks_as_the_first_does_but_binds_nothing_unasked() -> None:
+    (second,) = load(MANIFESTS / "components/second-scheduler/scheduler.yaml")
+    assert second["extenders"] == [{**EXTENDER, "ignorable": False}]
+    assert second["percentageOfNodesToScore"] == SCHEDULER["percentageOfNodesToScore"]
     assert second["leaderElection"] == {
         "leaderElect": True,
         "resourceNamespace": "leadsman",

@@ -4,7 +4,6 @@ Where KUBEBUILDER_ASSETS names one. No kubelet runs: the test runs the job's com
 """
 
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,10 @@ import pytest
 
 from leadsman.cli.certs_actions import ETCD_CA_SECRET
 from leadsman.cli.main import main
-from tests.daemonset.chart_settings import EVERY_SETTING
-from tests.daemonset.conftest import CHART, MANIFESTS, PROFILES
+from tests.daemonset.conftest import CHART, EVERY_SETTING, MANIFESTS, PROFILES
 from tests.leadsman.cli.uninstalling.test_uninstall_on_kubernetes import Kubectl, kubectl, search
 from tests.testbed.kube_apiserver import KubeApiServer
+from tests.waiting import blocked_until
 
 pytestmark = pytest.mark.slow
 
@@ -67,11 +66,8 @@ def installed(helm: str, cluster: KubeApiServer) -> None:
 
 def job(cluster: KubeApiServer) -> dict[str, Any]:
     """Once Helm made it."""
-    jobs, deadline = JOB.rpartition("/")[0], time.monotonic() + PATIENCE_SECONDS
-    while not (found := cluster.call("GET", jobs)["items"]):
-        assert time.monotonic() < deadline, f"no job within {PATIENCE_SECONDS:g} s"
-        time.sleep(0.1)
-    (one,) = found
+    found = lambda: cluster.call("GET", JOB.rpartition("/")[0])["items"]  # noqa: E731
+    (one,) = blocked_until(found, "the job", PATIENCE_SECONDS)
     return dict(one)
 
 

@@ -14,7 +14,7 @@ from leadsman.cli.extender import DRAIN_SECONDS
 from leadsman.runtime.http_server import DRAIN_TIMEOUT_SECONDS
 from leadsman.runtime.version import VERSION
 from tests import kubernetes_schemas
-from tests.daemonset.conftest import CHART, EXCLUDED, Find, Objects, Render, builds_with, documents
+from tests.daemonset.conftest import CHART, EXCLUDED, MANIFESTS, Find, Objects, Render, builds_with, documents
 from tests.newer_etcd import VERSION as VERSION_OF_TESTS
 
 LABELS = {f"app.kubernetes.io/{name}" for name in ("name", "instance", "version", "part-of", "managed-by")}
@@ -141,11 +141,9 @@ def selects(found: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.integration
-def test_the_overlay_with_every_component_builds_what_base_and_components_do(
-    root: Path, render: Render, tmp_path: Path
-) -> None:
+def test_the_overlay_with_every_component_builds_what_base_and_components_do(render: Render, tmp_path: Path) -> None:
     everything = render("everything")
-    shutil.copytree(root / "daemonset", tmp_path / "daemonset")
+    shutil.copytree(MANIFESTS, tmp_path / "daemonset")
     overlay = tmp_path / "daemonset/overlay/kustomization.yaml"
     chosen = [line for line in overlay.read_text().splitlines() if not line.endswith(tuple(EXCLUDED))]
     text = "\n".join(chosen).replace("# - ../components/", "- ../components/")

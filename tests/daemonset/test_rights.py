@@ -1,6 +1,5 @@
 """Who may ask the API server for what."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ from leadsman.kube.names import PLACEHOLDER_NAMESPACE
 from leadsman.published.moves import MOVE_PLAN, MOVES
 from leadsman.published.self_healing import BACKUPS, SELF_HEALING
 from leadsman.sources.cluster.cluster_follower import LISTS
-from tests.daemonset.conftest import BUILDS, Find, Objects, Render, builds_with, objects_named
+from tests.daemonset.conftest import BUILDS, ROOT, Find, Objects, Render, builds_with, objects_named
 
 OWN, HELD, ALL = "leadsman", PLACEHOLDER_NAMESPACE, "all"
 OF_SELF_HEALING = f"{SELF_HEALING.config_map},{BACKUPS.config_map}"
@@ -178,6 +177,8 @@ SAFE_SYSCTLS = {
 }
 VOLUMES = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}
 HOST_NAMESPACES = ("hostNetwork", "hostPID", "hostIPC")
+NEEDED = {"hostnetwork": {"hostNetwork"}, "host-metrics": {"volume"}, "everything": {"hostNetwork", "volume"}}
+"""Build → what its agents need beyond the profile."""
 ENFORCE = "pod-security.kubernetes.io/enforce"
 
 
@@ -206,21 +207,18 @@ def container_violations(container: dict[str, Any], pod_security: dict[str, Any]
 
 
 def test_every_pod_is_restricted_but_for_what_an_opt_in_component_needs(workloads: Objects, build_name: str) -> None:
-    allowed = {"hostnetwork": {"hostNetwork"}, "host-metrics": {"volume"}, "everything": {"hostNetwork", "volume"}}
     for workload in workloads:
-        agent = workload["kind"] == "DaemonSet"
-        assert set(violations(workload["spec"]["template"]["spec"])) == (
-            allowed.get(build_name, set()) if agent else set()
-        )
+        allowed = NEEDED.get(build_name, set()) if workload["kind"] == "DaemonSet" else set()
+        assert set(violations(workload["spec"]["template"]["spec"])) == allowed
 
 
-def test_the_namespace_enforces_what_its_pods_meet(find: Find, privileged: bool) -> None:
+def test_the_namespace_enforces_what_its_pods_meet(find: Find, build_name: str) -> None:
     labels = find("Namespace", "leadsman")["metadata"]["labels"]
-    assert labels[ENFORCE] == ("privileged" if privileged else "restricted")
+    assert labels[ENFORCE] == ("privileged" if build_name in NEEDED else "restricted")
 
 
-def test_root_is_read_only_and_the_user_is_the_image_s(workloads: Objects, root: Path) -> None:
-    assert "\nUSER 10001:10001\n" in (root / "Dockerfile").read_text()
+def test_root_is_read_only_and_the_user_is_the_image_s(workloads: Objects) -> None:
+    assert "\nUSER 10001:10001\n" in (ROOT / "Dockerfile").read_text()
     for workload in workloads:
         pod = workload["spec"]["template"]["spec"]
         assert pod["securityContext"]["runAsUser"] == 10001

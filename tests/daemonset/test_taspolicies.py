@@ -2,45 +2,30 @@
 
 import copy
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from leadsman.decision.telemetry.taspolicy import BadTasPolicy, parse_taspolicy
+from tests.daemonset.conftest import MANIFESTS, ROOT, load
 
 
 @pytest.fixture(scope="module")
-def crd(root: Path) -> dict[str, Any]:
-    return yaml.safe_load((root / "daemonset/components/telemetry/crd.yaml").read_text())
-
-
-@pytest.fixture(scope="module")
-def version(crd: dict[str, Any]) -> dict[str, Any]:
-    (only,) = crd["spec"]["versions"]
-    return only
-
-
-@pytest.fixture(scope="module")
-def accepts(version: dict[str, Any]) -> Callable[[Any], bool]:
+def accepts() -> Callable[[Any], bool]:
     """As the API server checks a value; structural schemas have draft 4's keywords."""
     # Its import takes two seconds, and every worker collects all tests.
     from jsonschema import Draft4Validator
 
-    schema = version["schema"]["openAPIV3Schema"]
-    Draft4Validator.check_schema(schema)
-    return Draft4Validator(schema).is_valid
+    (crd,) = load(MANIFESTS / "components/telemetry/crd.yaml")
+    (version,) = crd["spec"]["versions"]
+    Draft4Validator.check_schema(version["schema"]["openAPIV3Schema"])
+    return Draft4Validator(version["schema"]["openAPIV3Schema"]).is_valid
 
 
-def documented(root: Path) -> list[dict[str, Any]]:
-    files = sorted((root / "tests/data/taspolicies").glob("*.yaml"))
+def test_the_documented_policies_apply_unchanged(accepts: Callable[[Any], bool]) -> None:
+    files = sorted((ROOT / "tests/data/taspolicies").glob("*.yaml"))
     assert len(files) == 3
-    return [policy for file in files for policy in yaml.safe_load_all(file.read_text())]
-
-
-def test_the_documented_policies_apply_unchanged(root: Path, accepts: Callable[[Any], bool]) -> None:
-    assert all(accepts(policy) for policy in documented(root))
+    assert all(accepts(policy) for file in files for policy in load(file))
 
 
 RULE = {"metricname": "m", "operator": "Equals"}

@@ -19,8 +19,7 @@ from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.sources.telemetry.polling import MetricUnavailable, PrometheusQueries, PrometheusSource
 from leadsman.testbed.etcd import free_ports
-from tests.daemonset.conftest import ROOT
-from tests.dashboard_panels import FOLDER, panels_of
+from tests.daemonset.conftest import DASHBOARDS, MANIFESTS, panels_of
 from tests.leadsman_process import LeadsmanProcess
 from tests.waiting import blocked_until as until
 from tests.whole.conftest import Start
@@ -65,7 +64,7 @@ def scraping(agents: Mapping[str, LeadsmanProcess], extender: LeadsmanProcess, f
         return {"targets": [process.ops_url.removeprefix("http://")], "labels": labels}
 
     jobs = {"agent": [target(one, node=node) for node, one in agents.items()], "extender": [target(extender)]}
-    rules = yaml.safe_load((ROOT / "daemonset/components/prometheus/rules.yaml").read_text())["spec"]
+    rules = yaml.safe_load((MANIFESTS / "components/prometheus/rules.yaml").read_text())["spec"]
     (folder / "rules.yaml").write_text(yaml.safe_dump(rules))
     settings = {
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
@@ -125,7 +124,7 @@ async def test_every_page_and_query_is_taken_policies_get_metrics_by_node_and_a_
 
 def assert_takes_the_dashboards(prometheus: str) -> None:
     """It refuses no query of theirs and no rule, and the panels that need no traffic show something."""
-    panels = [panel for path in sorted(FOLDER.glob("*.json")) for panel in panels_of(path)]
+    panels = [panel for path in DASHBOARDS for panel in panels_of(path)]
     until(lambda: query(prometheus, "1")["status"] == "success", "Prometheus answers", PATIENCE_SECONDS)
     refused = {
         title: answer.get("error")
