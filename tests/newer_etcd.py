@@ -12,11 +12,18 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.debian import mirror
-
 SUITE, PACKAGE, VERSION = "forky", "etcd-server", "3.5.30"
 """That of the manifests and the chart. Its binary runs on Debian 12 too, which has 3.4."""
 _KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+
+
+def mirror() -> str:
+    """The first that this machine's apt reads."""
+    command = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Label: Debian"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    if not found:
+        raise LookupError("apt-get reads no Debian packages: run `apt-get update`, or add a source of Debian's")
+    return found[0]
 
 
 def download(folder: Path) -> Path:

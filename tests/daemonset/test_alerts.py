@@ -32,6 +32,7 @@ RTT = 'leadsman_peer_rtt_p50_seconds{node="edge-1",peer="edge-2"}'
 EXPIRES = 'leadsman_tls_certificate_expiry_timestamp_seconds{certificate="server"}'
 RUNNING, MOVED = 'leadsman_move_plan_state{state="running"}', 'leadsman_move_plan_moves{outcome="moved"}'
 SUSPECT = 'leadsman_node_suspect{node="edge-1",verdict="dead",reason="silent"}'
+WITHHELD = 'leadsman_withheld_failover{node="edge-1",reason="budget"}'
 SIZE = 'leadsman_etcd_size_ratio{pod="leadsman-etcd-0"}'
 DAY_SECONDS = 86400
 
@@ -83,11 +84,7 @@ CASES = {
         {"leadsman_policy_load_success": "0x60"},
         {"leadsman_policy_load_success": "1x60", 'leadsman_telemetry_policies{state="refused"}': "0x60"},
     ),
-    "CertificateExpiring": AlertCase(
-        {EXPIRES: f"{10 * DAY_SECONDS}x200"},
-        {EXPIRES: f"{20 * DAY_SECONDS}x200"},
-        90,
-    ),
+    "CertificateExpiring": gauge(EXPIRES, 10 * DAY_SECONDS, 20 * DAY_SECONDS, 90),
     "EstimatesFailing": counter("leadsman_estimates_failures_total"),
     "DeadLinks": AlertCase({"leadsman_dead_links": "1x60"}, {"leadsman_dead_links": "1x20 0x3 1x60"}, 26),
     "NodeContradicted": gauge("leadsman_contradicted_nodes", 1, 0),
@@ -105,10 +102,7 @@ CASES = {
     "BindFailures": counter('leadsman_controller_bind_failures_total{cause="bind_refused"}'),
     "NodeSuspect": AlertCase({SUSPECT: "1x60"}, {SUSPECT: "1x20 stale"}),
     "FailedOver": counter('leadsman_recovery_actions_total{action="DeletePod",result="done"}'),
-    "FailoverWithheld": AlertCase(
-        {'leadsman_withheld_failover{node="edge-1",reason="budget"}': "1x60"},
-        {'leadsman_withheld_failover{node="edge-1",reason="budget"}': "1x10 stale"},
-    ),
+    "FailoverWithheld": AlertCase({WITHHELD: "1x60"}, {WITHHELD: "1x10 stale"}),
     "BoundedPodUncovered": gauge('leadsman_bounded_pods{coverage="uncovered"}', 2),
     "PlaceholderLost": counter("leadsman_placeholders_lost_total"),
     "PlanStalled": AlertCase({RUNNING: "1x200", MOVED: "3x200"}, {RUNNING: "1x200", MOVED: "0+1x200"}, 120),

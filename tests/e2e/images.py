@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tests import e2e, newer_etcd
-from tests.debian import mirror
 
 ROOT = Path(e2e.__file__).parents[2]
 RELEASE = ROOT / "build/release"
@@ -144,7 +143,7 @@ class Images:
         root, part = context / "root.tar", context / "root.tar.part"
         if not root.exists():
             debian = ["mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--format=tar"]
-            subprocess.run([*debian, f"--include={self._packages}", SUITE, str(part), mirror()], check=True)
+            subprocess.run([*debian, f"--include={self._packages}", SUITE, str(part), newer_etcd.mirror()], check=True)
             part.rename(root)
         if not (context / "etcd").exists():
             newer_etcd.main(context)

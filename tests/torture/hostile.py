@@ -6,16 +6,16 @@ import contextlib
 import gzip
 import json
 import resource
+import socket
 import ssl
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 from leadsman.cli.demo import scheduler_request
 from leadsman.state import keys
 from leadsman.testbed.api_objects import ObjectPath
-from tests.strangers import strangers
 from tests.torture.cluster import POLICIES, Cluster
 from tests.torture.rows import AGENT_SECONDS, Stage, row
 from tests.torture.shape import (
@@ -39,6 +39,18 @@ HEADERS_BEGUN = b"GET /metrics HTTP/1.1\r\nHost: x\r\nX-Slow: "
 
 
 # Connections.
+
+
+@contextlib.contextmanager
+def strangers(url: str, count: int, first_bytes: bytes = b"") -> Iterator[None]:
+    """Connections that send `first_bytes` and then nothing."""
+    address = urlsplit(url)
+    with contextlib.ExitStack() as stack:
+        for _ in range(count):
+            sock = stack.enter_context(socket.create_connection((address.hostname, address.port), timeout=10))
+            with contextlib.suppress(OSError):
+                sock.sendall(first_bytes)
+        yield
 
 
 @row(14, EXTENDER_A, "agent-edge-1", *CONTROLLERS)

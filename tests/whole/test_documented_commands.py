@@ -13,7 +13,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -24,9 +23,7 @@ from tests.docs.test_docs import ROOT, documents
 from tests.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
 from tests.testbed.kube_component import KubeControllerManager
 from tests.waiting import blocked_until as until
-
-if TYPE_CHECKING:
-    from tests.whole.conftest import Start
+from tests.whole.conftest import Start
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration]
 
@@ -213,7 +210,7 @@ def cluster(kubernetes_binaries: Path, tmp_path: Path) -> Iterator[KubeApiServer
 
 
 def test_every_command_of_every_page_does_what_it_is_for(
-    cluster: KubeApiServer, tmp_path: Path, agent: "Start", start: "Start", etcd: Etcd
+    cluster: KubeApiServer, tmp_path: Path, agent: Start, start: Start, etcd: Etcd
 ) -> None:
     for number, node in enumerate(NODES, 1):
         agent(node, number, "--pods=off")

@@ -3,20 +3,17 @@
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from leadsman.testbed.etcd import Etcd
 from tests.testbed.paper_cluster import CONTROLLER, EXTENDER
+from tests.whole.conftest import Start
 from tests.whole.devices.device_cluster import DeviceCluster, ScheduledCluster
-
-if TYPE_CHECKING:
-    from tests.whole.conftest import Start
 
 
 @pytest.fixture
-def scheduled(start: "Start", etcd: Etcd, kubernetes_binaries: Path, tmp_path: Path) -> Iterator[ScheduledCluster]:
+def scheduled(start: Start, etcd: Etcd, kubernetes_binaries: Path, tmp_path: Path) -> Iterator[ScheduledCluster]:
     with DeviceCluster(kubernetes_binaries, tmp_path, EXTENDER, CONTROLLER) as cluster, ExitStack() as stack:
         cluster.grant_rights()
         yield ScheduledCluster(stack, start, etcd, cluster)

@@ -5,7 +5,6 @@ import itertools
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -26,10 +25,8 @@ from tests.testbed.paper_cluster import (
     install,
 )
 from tests.waiting import blocked_until as until
+from tests.whole.conftest import Start
 from tests.whole.devices.extenders_in_turn import ExtendersInTurn
-
-if TYPE_CHECKING:
-    from tests.whole.conftest import Start
 
 VF = "openshift.io/sriov"
 GB = 10**9
@@ -128,7 +125,7 @@ class Round(Struct, frozen=True):
 class ScheduledCluster:
     """What runs in a test: nodes, kube-scheduler, and the extenders that it asks in turn."""
 
-    def __init__(self, stack: ExitStack, start: "Start", etcd: Etcd, cluster: DeviceCluster) -> None:
+    def __init__(self, stack: ExitStack, start: Start, etcd: Etcd, cluster: DeviceCluster) -> None:
         self._stack, self._start, self._etcd = stack, start, etcd
         self._policy = cluster.api.folder.with_name("policy.yaml")
         self._number, self._nodes = 0, 1
