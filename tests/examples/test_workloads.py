@@ -84,13 +84,9 @@ def test_a_policy_has_no_problem(path: Path) -> None:
     assert parse_taspolicy(yaml.safe_load(path.read_text())).problems == ()
 
 
-def test_together_they_show_every_strategy() -> None:
-    shown = [strategy for path in POLICIES for strategy in yaml.safe_load(path.read_text())["spec"]["strategies"]]
-    assert set(shown) == set(STRATEGY_NAMES)
-
-
-def test_queries_are_those_of_the_policies_and_of_metrics_of_the_agents() -> None:
+def test_together_they_show_every_strategy_and_queries_are_theirs_and_of_metrics_of_the_agents() -> None:
     strategies = [yaml.safe_load(path.read_text())["spec"]["strategies"] for path in POLICIES]
+    assert {name for each in strategies for name in each} == set(STRATEGY_NAMES)
     ruled = {rule["metricname"] for each in strategies for one in each.values() for rule in one["rules"]}
     assert ruled <= {value for name, value in vars(metric_names).items() if name.isupper()}
     assert set(parse_queries((TELEMETRY / "queries.yaml").read_text(), "queries.yaml").queries) == ruled

@@ -172,12 +172,10 @@ class KubeApiServer:
 
     def call(self, method: str, path: str, body: Any = None, user: str = ADMIN_USER) -> Any:
         """Sends a request, blocking, and returns the decoded answer. urllib.error.HTTPError when it is refused."""
-        request = urllib.request.Request(
-            self.url + path,
-            None if body is None else json.dumps(body).encode(),
-            {"Authorization": f"Bearer {self.token(user)}", "Content-Type": _content_type(method)},
-            method=method,
-        )
+        content = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        headers = {"Authorization": f"Bearer {self.token(user)}", "Content-Type": content}
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, headers, method=method)
         with urllib.request.urlopen(request, timeout=10, context=self._tls()) as answer:
             return json.load(answer)
 
@@ -231,7 +229,3 @@ class KubeApiServer:
 
     def _last_lines(self) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-20:])
-
-
-def _content_type(method: str) -> str:
-    return "application/merge-patch+json" if method == "PATCH" else "application/json"

@@ -12,9 +12,9 @@ from leadsman.kube.listing import ListOptions
 from leadsman.kube.objects import Event, ObjectReference, PartialObjectMetadata
 from leadsman.kube.resources import CORE_EVENTS, NODES, PODS
 from leadsman.runtime.token_bucket import TokenBucket
-from tests.conftest import Until
 from tests.leadsman.kube.conftest import Follow
 from tests.testbed.background import running
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +26,7 @@ async def client(cluster):
 
 
 async def test_a_restarted_api_server_is_followed_again_and_nothing_is_missed(
-    cluster, following: Follow, client, until: Until
+    cluster, following: Follow, client
 ) -> None:
     async with following(client=client, wanted=ListOptions(NODES)) as nodes:
         cluster.kill()
@@ -36,7 +36,7 @@ async def test_a_restarted_api_server_is_followed_again_and_nothing_is_missed(
         await until(lambda: nodes.names == {"n1"})
 
 
-async def test_a_version_that_was_compacted_is_listed_anew(cluster, following: Follow, client, until: Until) -> None:
+async def test_a_version_that_was_compacted_is_listed_anew(cluster, following: Follow, client) -> None:
     """The API server's cache begins at its start, so a version from before is asked of etcd."""
     async with following(client=client, wanted=ListOptions(NODES)) as nodes:
         nodes._resume = "1"
@@ -60,7 +60,7 @@ async def test_an_unknown_token_is_unauthorized(cluster, tmp_path: Path) -> None
             await stranger.get(PODS.path(), PartialObjectMetadata)
 
 
-async def test_an_event_of_ours_is_taken_and_read_back(client, until: Until) -> None:
+async def test_an_event_of_ours_is_taken_and_read_back(client) -> None:
     at = datetime.datetime.now(datetime.UTC)
     writer = EventWriter(client, TokenBucket(10.0, 10), "x-0", lambda: at)
     about = ObjectReference("Pod", "default", "web-0", "u")
@@ -72,7 +72,7 @@ async def test_an_event_of_ours_is_taken_and_read_back(client, until: Until) -> 
     assert read.involved_object.uid == "u"
 
 
-async def test_a_version_that_never_was_is_silent_and_listed_anew(following: Follow, client, until: Until) -> None:
+async def test_a_version_that_never_was_is_silent_and_listed_anew(following: Follow, client) -> None:
     """What an API server does whose etcd was restored to before what was seen."""
     async with following(client=client, wanted=ListOptions(NODES), silence_seconds=0.5) as nodes:
         nodes._resume = "999999999"

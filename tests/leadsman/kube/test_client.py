@@ -13,8 +13,8 @@ from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient, read_line_batches
 from leadsman.kube.objects import Pod
 from leadsman.kube.resources import PODS
-from tests.conftest import Until
 from tests.testbed.scripted_api_server import FakeApiServer
+from tests.waiting import until
 
 WEB = PODS.path("default", "web-0")
 
@@ -98,9 +98,7 @@ def test_a_name_cannot_leave_its_place() -> None:
     assert PODS.path("a/b", "../secrets", "log") == "/api/v1/namespaces/a%2Fb/pods/..%2Fsecrets/log"
 
 
-async def test_a_write_that_waited_for_a_connection_while_the_lead_ended_is_not_sent(
-    api: FakeApiServer, until: Until
-) -> None:
+async def test_a_write_that_waited_for_a_connection_while_the_lead_ended_is_not_sent(api: FakeApiServer) -> None:
     leads = True
     async with ApiClient(ApiAccess(api.url), connections=1, may_write=lambda: leads) as one:
         api.put(WEB, {})

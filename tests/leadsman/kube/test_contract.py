@@ -11,9 +11,9 @@ from leadsman.kube.listing import ListOptions
 from leadsman.kube.object_changes import ChangeType
 from leadsman.kube.objects import PartialObjectMetadata, Pod
 from leadsman.kube.resources import NODES, PODS
-from tests.conftest import Until
 from tests.leadsman.kube.conftest import Follow
 from tests.testbed.scripted_api_server import FakeApiServer
+from tests.waiting import until
 
 SPEC = {"containers": [{"name": "main", "image": "x"}]}
 
@@ -142,9 +142,7 @@ async def test_pages_are_all_of_one_version(client, monkeypatch: pytest.MonkeyPa
         assert await names(client) == set("abcde")
 
 
-async def test_a_watch_tells_what_comes_into_the_selection_and_what_leaves_it(
-    client, following: Follow, until: Until
-) -> None:
+async def test_a_watch_tells_what_comes_into_the_selection_and_what_leaves_it(client, following: Follow) -> None:
     async with following(client=client, wanted=ListOptions(PODS, label_selector="app=web")) as pods:
         await pod(client, labels={"app": "db"})
         for app in ("web", "web2"):
@@ -153,7 +151,7 @@ async def test_a_watch_tells_what_comes_into_the_selection_and_what_leaves_it(
     assert [change.kind for change in pods.told] == [ChangeType.ADDED, ChangeType.DELETED]
 
 
-async def test_a_deleted_object_has_its_last_state(client, following: Follow, until: Until) -> None:
+async def test_a_deleted_object_has_its_last_state(client, following: Follow) -> None:
     await pod(client, "web", "n1")
     async with following(client=client, wanted=ListOptions(PODS)) as pods:
         await client.patch(PODS.path("default", "web", "status"), {"status": {"phase": "Failed"}})

@@ -11,10 +11,10 @@ from leadsman.kube import client
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.object_changes import ChangeType
-from tests.conftest import Until
 from tests.leadsman.kube.conftest import PODS_OF_DEFAULT, Follow, pod
 from tests.testbed.dns_names import Names
 from tests.testbed.scripted_api_server import FakeApiServer
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("web")
 
@@ -49,9 +49,7 @@ async def test_failures_in_a_row_make_the_pauses_longer_up_to_the_longest(
         assert rng.drawn == [0.5, 1.0, 2.0, 4.0, 4.0, 4.0]
 
 
-async def test_a_watch_that_lived_makes_the_next_pause_short_again(
-    api: FakeApiServer, following: Follow, until: Until
-) -> None:
+async def test_a_watch_that_lived_makes_the_next_pause_short_again(api: FakeApiServer, following: Follow) -> None:
     rng, now = Ceilings(), 0.0
     api.fail("list", 500, times=6)
     async with following(longest_pause_seconds=4.0, rng=rng, clock=lambda: now):
@@ -62,9 +60,7 @@ async def test_a_watch_that_lived_makes_the_next_pause_short_again(
     assert rng.drawn[6:] == [0.5, 1.0, 2.0]
 
 
-async def test_a_watch_that_is_closed_as_soon_as_it_begins_is_a_failure(
-    api: FakeApiServer, following: Follow, until: Until
-) -> None:
+async def test_a_watch_that_is_closed_as_soon_as_it_begins_is_a_failure(api: FakeApiServer, following: Follow) -> None:
     """Otherwise a proxy that does so would be asked without a pause."""
     async with following() as pods:
         api.end_watches()
@@ -73,7 +69,7 @@ async def test_a_watch_that_is_closed_as_soon_as_it_begins_is_a_failure(
 
 
 async def test_a_line_without_an_end_is_not_held_for_ever(
-    api: FakeApiServer, following: Follow, until: Until, monkeypatch: pytest.MonkeyPatch
+    api: FakeApiServer, following: Follow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client, "LONGEST_LINE_BYTES", 1000)
     async with following() as pods:
@@ -86,7 +82,7 @@ STORM = (429, 500, 410, 503)
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_a_storm_of_refusals_loses_no_change_and_makes_none_up(
-    api: FakeApiServer, following: Follow, until: Until, seed: int
+    api: FakeApiServer, following: Follow, seed: int
 ) -> None:
     """Lists and watches are refused, watches end, versions are compacted away, while pods come and go."""
     rng, kept = random.Random(seed), set[str]()
@@ -107,7 +103,7 @@ async def test_a_storm_of_refusals_loses_no_change_and_makes_none_up(
 
 
 async def test_dns_that_fails_is_named_and_a_name_of_two_families_is_reached_by_the_one_that_answers(
-    api: FakeApiServer, following: Follow, until: Until, monkeypatch: pytest.MonkeyPatch
+    api: FakeApiServer, following: Follow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port = URL(api.url).port
     assert port

@@ -135,16 +135,6 @@ async def test_a_reservation_counts_however_much_was_written_since() -> None:
     assert not await one.filter("c")
 
 
-async def test_a_bound_pod_counts_once_and_where_it_is() -> None:
-    store = MemoryStore()
-    one, other = Replica(store, nodes=2), Replica(store, nodes=2)
-    assert await one.filter("a") == ("edge-0", "edge-1")
-    one.devices.bind("a", "edge-0")
-    other.devices.bind("a", "edge-0")
-    assert await one.filter("b") == ("edge-0", "edge-1")
-    assert await other.filter("c") == ("edge-1",), "b may be on edge-0"
-
-
 async def test_a_pod_that_ended_is_released() -> None:
     one = Replica(MemoryStore())
     for uid in "abb":

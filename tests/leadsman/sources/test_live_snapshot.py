@@ -27,9 +27,10 @@ from leadsman.state.report_timing import LONGEST_INTERVAL_SECONDS
 from leadsman.state.snapshot import Freshness
 from leadsman.state.store import Put
 from leadsman.testbed.etcd import Etcd
-from tests.conftest import Until
+from tests.leadsman.sources.telemetry.test_tas_policies import spec
 from tests.testbed.background import running
 from tests.testbed.scripted_api_server import FakeApiServer
+from tests.waiting import until
 
 NODES = ("n1", "n2", "n3", "n4")
 RTT_MS = {frozenset(pair): 4.0 * number for number, pair in enumerate(itertools.combinations(NODES, 2), 1)}
@@ -51,16 +52,6 @@ def pod(name: str, on: str) -> dict[str, Any]:
     container |= {"args": ["--password=hunter2"], "resources": {"requests": {"memory": "1Gi"}}}
     meta: dict[str, Any] = {"name": name, "labels": {"app": "web"}, "annotations": {"foreign.io/note": "hunter2"}}
     return {"metadata": meta, "spec": {"nodeName": on, "containers": [container]}}
-
-
-POLICY: dict[str, Any] = {
-    "apiVersion": "telemetry.intel.com/v1alpha1",
-    "kind": "TASPolicy",
-    "metadata": {"name": "power"},
-    "spec": {
-        "strategies": {"dontschedule": {"rules": [{"metricname": "cpu_w", "operator": "GreaterThan", "target": 9}]}}
-    },
-}
 
 
 @pytest.fixture
@@ -101,7 +92,7 @@ async def api() -> AsyncIterator[FakeApiServer]:
         one.put("/api/v1/namespaces/default", {"metadata": {"name": "default", "labels": {"team": "a"}}})
         for name, on in (("web-1", "n1"), ("web-2", "n2"), ("web-3", "")):
             one.put(f"/api/v1/namespaces/default/pods/{name}", pod(name, on))
-        one.put("/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies/power", POLICY)
+        one.put("/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies/power", spec(metric="cpu_w"))
         yield one
 
 
@@ -124,7 +115,7 @@ def decision(inputs: DecisionInputs) -> tuple[object, ...]:
 
 
 async def test_a_decision_on_the_file_is_the_one_that_a_live_extender_makes(
-    api: FakeApiServer, store: EtcdStore, until: Until
+    api: FakeApiServer, store: EtcdStore
 ) -> None:
     asked = settings(ApiAccess(api.url))
     read = written_and_read(await take_snapshot(store, asked)).inputs

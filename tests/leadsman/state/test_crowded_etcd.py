@@ -15,10 +15,10 @@ from leadsman.state.records import Reward, encode_record
 from leadsman.state.snapshot import Freshness
 from leadsman.state.store import Put, Unavailable
 from leadsman.testbed.etcd import Etcd, EtcdTls
-from tests.conftest import Until
 from tests.leadsman.state.conftest import put_beat, seen_beat
 from tests.testbed.background import running
 from tests.testbed.certificates import CertificateAuthority
+from tests.waiting import until
 
 REWARD_KEYS = 2_000
 
@@ -32,7 +32,7 @@ async def store(own_etcd: Etcd) -> AsyncIterator[EtcdStore]:
 
 
 @pytest.fixture
-async def follower(store: EtcdStore, until: Until) -> AsyncIterator[Follower]:
+async def follower(store: EtcdStore) -> AsyncIterator[Follower]:
     """One that has loaded a store of which one node is crowded."""
     await crowd(store)
     one = Follower(store)
@@ -50,9 +50,7 @@ async def beat(store: EtcdStore, seq: int) -> None:
     await store.write([put_beat(seq, node) for node in ("a", "crowded", "z")])
 
 
-async def test_all_nodes_are_fresh_beside_and_under_a_crowded_prefix(
-    store: EtcdStore, follower: Follower, until: Until
-) -> None:
+async def test_all_nodes_are_fresh_beside_and_under_a_crowded_prefix(store: EtcdStore, follower: Follower) -> None:
     await beat(store, 1)
     await crowd(store, 1.0)
     await beat(store, 2)

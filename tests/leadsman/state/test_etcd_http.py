@@ -47,10 +47,6 @@ def test_lines_are_whole_however_they_arrive(wanted: list[bytes], ended: bool, d
     assert asyncio.run(all_of(lines(Chunks(*filter(None, pieces))))) == wanted
 
 
-async def test_a_line_longer_than_aiohttp_would_read_is_read() -> None:
-    assert len(await lines(Chunks(b"x" * 5_000_000, b"y" * 5_000_000 + b"\n")).next()) == 10_000_000
-
-
 async def test_a_line_that_nobody_could_hold_asks_for_a_listing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(etcd_http, "LONGEST_LINE_BYTES", 10)
     with pytest.raises(Compacted, match="larger than 10 bytes"):

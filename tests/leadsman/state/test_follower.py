@@ -12,14 +12,8 @@ from leadsman.state.store import Unavailable
 from tests.leadsman.state.conftest import put_beat, seen_beat
 from tests.memory_store import MemoryStore
 from tests.testbed.background import running
+from tests.testbed.clock import Clock
 from tests.waiting import until
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Hasty(random.Random):

@@ -12,10 +12,10 @@ from leadsman.state.records import Heartbeat, Reward, encode_record
 from leadsman.state.snapshot import NodeLimits, Snapshot
 from leadsman.state.snapshot_updates import apply_changes
 from leadsman.state.store import Delete, Deleted, Listing, Put, Store, Updated
-from tests.conftest import Until
 from tests.leadsman.state.conftest import snapshot_from_listing
 from tests.memory_store import MemoryStore
 from tests.testbed.background import running
+from tests.waiting import until
 
 LIMITS = NodeLimits(pod_types=3, nodes=4)
 REWARD = encode_record(Reward(0.0))
@@ -112,9 +112,7 @@ async def test_without_junk_a_listing_by_pages_is_the_listing() -> None:
     assert snapshot_from_listing(Snapshot(), paged) == snapshot_from_listing(Snapshot(), whole)
 
 
-async def test_what_was_dropped_is_listed_again_when_there_may_be_room(
-    until: Until, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_was_dropped_is_listed_again_when_there_may_be_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.memory_store.PROGRESS_INTERVAL_SECONDS", 0.01)
     store, now = MemoryStore(), [100.0]
     follower = Follower(store, clock=lambda: now[0], limits=LIMITS)

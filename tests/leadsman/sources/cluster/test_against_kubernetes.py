@@ -12,10 +12,10 @@ from leadsman.kube.errors import Forbidden
 from leadsman.kube.objects import PartialObjectMetadata
 from leadsman.kube.resources import JOBS, NODES, PODS, REPLICA_SETS
 from leadsman.sources.wiring import ClusterSources
-from tests.conftest import Until
 from tests.testbed.background import running
 from tests.testbed.kube_apiserver import KubeApiServer
 from tests.testbed.paper_cluster import EXTENDER, install
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -54,7 +54,7 @@ def create_workloads(api: KubeApiServer) -> None:
     create(api, pods, {"name": "alone"}, **CONTAINERS, nodeName="n2")
 
 
-async def test_places_and_roles_with_the_extender_s_rights(api: KubeApiServer, until: Until) -> None:
+async def test_places_and_roles_with_the_extender_s_rights(api: KubeApiServer) -> None:
     install(api, "base/namespace.yaml", "base/serviceaccounts.yaml")
     create_workloads(api)
     cluster = ClusterSources(access.access_from_url(api.url, api.ca_file, api.token_file(EXTENDER)))

@@ -13,10 +13,10 @@ from leadsman.cluster.resources import Resources
 from leadsman.kube.access import ApiAccess, access_from_url
 from leadsman.kube.client import ApiClient
 from leadsman.sources.cluster.cluster_follower import LISTS, ClusterFollower, read_cluster
-from tests.conftest import Until
 from tests.testbed.background import running
 from tests.testbed.kube_apiserver import KubeApiServer
 from tests.testbed.scripted_api_server import FakeApiServer
+from tests.waiting import until
 
 PODS = "/api/v1/namespaces/default/pods"
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
@@ -33,7 +33,7 @@ async def following(access: ApiAccess) -> AsyncIterator[ClusterFollower]:
 
 
 @asynccontextmanager
-async def loaded(api: FakeApiServer, until: Until) -> AsyncIterator[ClusterFollower]:
+async def loaded(api: FakeApiServer) -> AsyncIterator[ClusterFollower]:
     async with following(ApiAccess(api.url)) as follower:
         await until(lambda: follower.loaded and api.watches == len(LISTS))
         yield follower
@@ -56,10 +56,10 @@ def pod(name, on="", cpu="100m", phase="Running"):
     return {"metadata": {"name": name}, "spec": spec, "status": {"phase": phase}}
 
 
-async def test_the_cluster_follows_nodes_and_pods(api: FakeApiServer, until: Until) -> None:
+async def test_the_cluster_follows_nodes_and_pods(api: FakeApiServer) -> None:
     api.put("/api/v1/nodes/a", node("a"))
     api.put(f"{PODS}/p", pod("p", "a"))
-    async with loaded(api, until) as follower:
+    async with loaded(api) as follower:
         assert now(follower).free("a") == Resources(1900, 1 << 30, 9)
         api.put(f"{PODS}/q", pod("q"))
         await until(lambda: now(follower).unbound_pods)
@@ -75,9 +75,9 @@ async def test_the_cluster_follows_nodes_and_pods(api: FakeApiServer, until: Unt
         await until(lambda: not now(follower).nodes)
 
 
-async def test_what_a_driver_says_and_the_rest_of_the_objects(api: FakeApiServer, until: Until) -> None:
+async def test_what_a_driver_says_and_the_rest_of_the_objects(api: FakeApiServer) -> None:
     api.put("/api/v1/nodes/a", node("a"))
-    async with loaded(api, until) as follower:
+    async with loaded(api) as follower:
         driver = {"name": "csi.example.com", "allocatable": {"count": 3}}
         api.put(f"{CSI_NODES}/a", {"spec": {"drivers": [driver]}})
         await until(lambda: now(follower).nodes["a"].attach_limits == {"csi.example.com": 3})
@@ -94,9 +94,9 @@ async def test_what_a_driver_says_and_the_rest_of_the_objects(api: FakeApiServer
         assert now(follower).budgets["default", "b"].disruptions_allowed == 2
 
 
-async def test_a_heartbeat_makes_no_new_cluster(api: FakeApiServer, until: Until) -> None:
+async def test_a_heartbeat_makes_no_new_cluster(api: FakeApiServer) -> None:
     api.put("/api/v1/nodes/a", node("a"))
-    async with loaded(api, until) as follower:
+    async with loaded(api) as follower:
         before = now(follower)
         api.put("/api/v1/nodes/a", node("a"))
         version = api.objects.revision
@@ -104,7 +104,7 @@ async def test_a_heartbeat_makes_no_new_cluster(api: FakeApiServer, until: Until
         assert follower.current is before
 
 
-async def test_there_is_no_cluster_until_every_part_was_listed(api: FakeApiServer, until: Until) -> None:
+async def test_there_is_no_cluster_until_every_part_was_listed(api: FakeApiServer) -> None:
     api.deny("poddisruptionbudgets")
     async with following(ApiAccess(api.url)) as follower:
         others = [reflector for kind, reflector in follower.reflectors.items() if kind != "PodDisruptionBudget"]
@@ -115,9 +115,7 @@ async def test_there_is_no_cluster_until_every_part_was_listed(api: FakeApiServe
 
 
 @pytest.mark.slow
-async def test_against_kubernetes_the_follower_sees_what_a_list_says(
-    kubernetes_binaries: Path, tmp_path: Path, until: Until
-) -> None:
+async def test_against_kubernetes_the_follower_sees_what_a_list_says(kubernetes_binaries: Path, tmp_path: Path) -> None:
     with KubeApiServer(kubernetes_binaries, tmp_path / "kubernetes") as cluster:
         if "policy/v1" not in _group_versions(cluster):
             pytest.skip("the kube-apiserver that KUBEBUILDER_ASSETS names has no policy/v1 (Kubernetes 1.21)")

@@ -10,17 +10,17 @@ from leadsman.kube.client import ApiClient
 from leadsman.sources.cluster.device_follower import DeviceFollower
 from leadsman.sources.cluster.device_objects import ResourceSliceObject
 from leadsman.sources.telemetry.device_metrics import devices_by_uuid
-from tests.conftest import Until
 from tests.leadsman.sources.cluster.test_claim_devices import slice_of
 from tests.testbed.background import running
 from tests.testbed.scripted_api_server import FakeApiServer
+from tests.waiting import until
 
 PODS = "/api/v1/namespaces/shop/pods"
 GPU = "nvidia.com/gpu"
 
 
 @asynccontextmanager
-async def following(api: FakeApiServer, until: Until, *reserved: str) -> AsyncIterator[DeviceFollower]:
+async def following(api: FakeApiServer, *reserved: str) -> AsyncIterator[DeviceFollower]:
     async def reserved_uids() -> tuple[str, ...]:
         return reserved
 
@@ -46,33 +46,31 @@ def pod(
     api.put(f"{PODS}/{name}", {**body, "spec": {"containers": [container], "nodeName": node}})
 
 
-async def test_a_node_shows_its_devices_and_who_has_them(api: FakeApiServer, until: Until) -> None:
+async def test_a_node_shows_its_devices_and_who_has_them(api: FakeApiServer) -> None:
     node(api, "edge-1", **{"nvidia.com_gpu": "2"})
     node(api, "plain")
     pod(api, "one", "edge-1")
     pod(api, "none", "edge-1", gpus=0)
-    async with following(api, until) as devices:
+    async with following(api) as devices:
         [(name, found)] = devices.current.nodes.items()
         assert (name, dict(found.allocatable), set(found.pods)) == ("edge-1", {GPU: 2}, {"one"})
         assert dict(found.labels) == {"nvidia.com/gpu.memory": "8192"}
         assert devices.current is devices.current, "nothing changed"
 
 
-async def test_the_cards_of_a_node_are_computed_before_a_request_asks_for_them(
-    api: FakeApiServer, until: Until
-) -> None:
+async def test_the_cards_of_a_node_are_computed_before_a_request_asks_for_them(api: FakeApiServer) -> None:
     node(api, "edge-1", **{"nvidia.com_gpu": "2"})
-    async with following(api, until) as devices:
+    async with following(api) as devices:
         await until(lambda: GPU in devices.current.nodes["edge-1"].cards)
         pod(api, "one", "edge-1")
         await until(lambda: devices.current.nodes["edge-1"].pods)
         await until(lambda: GPU in devices.current.nodes["edge-1"].cards)
 
 
-async def test_a_pod_is_settled_when_it_is_bound_or_ended(api: FakeApiServer, until: Until) -> None:
+async def test_a_pod_is_settled_when_it_is_bound_or_ended(api: FakeApiServer) -> None:
     node(api, "edge-1", **{"nvidia.com_gpu": "2"})
     pod(api, "one", phase="Pending")
-    async with following(api, until) as devices:
+    async with following(api) as devices:
         assert not devices.is_settled("one")
         assert not devices.is_settled("never-seen")
         pod(api, "one", "edge-1")
@@ -83,15 +81,15 @@ async def test_a_pod_is_settled_when_it_is_bound_or_ended(api: FakeApiServer, un
         assert devices.is_settled("one")
 
 
-async def test_of_pods_reserved_before_a_start_those_that_are_gone_have_ended(api: FakeApiServer, until: Until) -> None:
+async def test_of_pods_reserved_before_a_start_those_that_are_gone_have_ended(api: FakeApiServer) -> None:
     """Their promises stay in etcd for two minutes, and a new process never sees these pods go."""
     pod(api, "waits", phase="Pending")
-    async with following(api, until, "waits", "gone") as devices:
+    async with following(api, "waits", "gone") as devices:
         settled = {uid: devices.is_settled(uid) for uid in ("waits", "gone", "reserved-later")}
     assert settled == {"waits": False, "gone": True, "reserved-later": False}
 
 
-async def test_what_claims_ask_is_followed_and_counted_before_a_request(api: FakeApiServer, until: Until) -> None:
+async def test_what_claims_ask_is_followed_and_counted_before_a_request(api: FakeApiServer) -> None:
     dra = "/apis/resource.k8s.io/v1"
     api.group_versions.add(dra)
     api.put("/api/v1/nodes/edge-1", {"metadata": {}, "status": {}})
@@ -103,7 +101,7 @@ async def test_what_claims_ask_is_followed_and_counted_before_a_request(api: Fak
     template = {"metadata": {}, "spec": {"spec": {"devices": exactly}}}
     api.put(f"{dra}/namespaces/shop/resourceclaimtemplates/train", template)
     api.put(f"{dra}/namespaces/shop/resourceclaims/train-x7", {"metadata": {}, "spec": {"devices": exactly}})
-    async with following(api, until) as devices:
+    async with following(api) as devices:
         await until(lambda: "shop/train-x7" in devices.current.asked.claims and devices.current.nodes)
         inputs = devices.current
         await until(lambda: devices.current.nodes["edge-1"].selected == {"class gpu": DeviceCount(1, 1)})

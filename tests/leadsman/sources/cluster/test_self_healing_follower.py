@@ -21,9 +21,9 @@ from leadsman.published.self_healing import (
     SelfHealingState,
 )
 from leadsman.sources.cluster.self_healing_follower import BackupFollower, SelfHealingFollower
-from tests.conftest import Until
 from tests.testbed.background import running
 from tests.testbed.scripted_api_server import FakeApiServer
+from tests.waiting import until
 
 NOW, UNIX_NOW = 100.0, 1_000_000.0
 STATE = "/api/v1/namespaces/leadsman/configmaps/leadsman-self-healing"
@@ -40,7 +40,7 @@ def placeholder(api: FakeApiServer, name: str, uid: str, path: str = PLACEHOLDER
 
 
 @asynccontextmanager
-async def following(api: FakeApiServer, until: Until, unix_now: float = UNIX_NOW) -> AsyncIterator[SelfHealingFollower]:
+async def following(api: FakeApiServer, unix_now: float = UNIX_NOW) -> AsyncIterator[SelfHealingFollower]:
     async with ApiClient(ApiAccess(api.url), deadline_seconds=2.0) as client:
         one = SelfHealingFollower(client, "leadsman", lambda: NOW, lambda: unix_now)
         async with running(one.run()):
@@ -52,10 +52,10 @@ def samples(one: SelfHealingFollower) -> dict[str, float]:
     return {sample.name: sample.value for family in one.families() for sample in family.samples}
 
 
-async def test_what_is_published_is_seen_and_what_is_withdrawn_too(api: FakeApiServer, until: Until) -> None:
+async def test_what_is_published_is_seen_and_what_is_withdrawn_too(api: FakeApiServer) -> None:
     """Without the ConfigMap nothing is refused, and another one says nothing."""
     publish(api, SelfHealingState(DEAD), STATE.replace("-self-healing", "-other"))
-    async with following(api, until) as one:
+    async with following(api) as one:
         assert (one.current.refused, one.current.holds, one.last_round_trips) == ({}, {}, {})
         assert one.current.read_at == NOW
         publish(api, SelfHealingState(DEAD, UNIX_NOW, backup_owners={"edge-2": ("rs-web", "rs-cam")}))
@@ -69,11 +69,11 @@ async def test_what_is_published_is_seen_and_what_is_withdrawn_too(api: FakeApiS
         await until(lambda: one.current.refused == {})
 
 
-async def test_only_labelled_pods_of_the_one_namespace_are_placeholders(api: FakeApiServer, until: Until) -> None:
+async def test_only_labelled_pods_of_the_one_namespace_are_placeholders(api: FakeApiServer) -> None:
     placeholder(api, "holder-1", "u1")
     placeholder(api, "other", "u2", label="something")
     placeholder(api, "theirs", "u3", path="/api/v1/namespaces/default/pods")
-    async with following(api, until) as one:
+    async with following(api) as one:
         assert one.current.placeholders == {"u1"}
         placeholder(api, "holder-4", "u4")
         await until(lambda: one.current.placeholders == {"u1", "u4"})
@@ -84,30 +84,30 @@ async def test_only_labelled_pods_of_the_one_namespace_are_placeholders(api: Fak
 
 @pytest.mark.parametrize("ahead_seconds", [0.0, -300.0, 3600.0])
 async def test_a_hold_lasts_as_long_as_it_was_meant_to_whatever_the_clocks_say(
-    api: FakeApiServer, until: Until, ahead_seconds: float
+    api: FakeApiServer, ahead_seconds: float
 ) -> None:
     hold = Hold("edge-2", "rs-web", Resources(100, 2**20, 1), UNIX_NOW + 60.0, "web-1")
     publish(api, SelfHealingState(RecoveryState(holds=(hold,)), UNIX_NOW))
-    async with following(api, until, UNIX_NOW + ahead_seconds) as one:
+    async with following(api, UNIX_NOW + ahead_seconds) as one:
         assert one.current.held_until("edge-2", NOW) == {"rs-web": NOW + 60.0}
         assert one.current.held_until("edge-2", NOW + 60.0) == {}
         assert samples(one)["leadsman_extender_holds"] == 1
 
 
-async def test_last_round_trips_keep_their_age(api: FakeApiServer, until: Until) -> None:
+async def test_last_round_trips_keep_their_age(api: FakeApiServer) -> None:
     last = {"edge-1": LastRoundTrips(UNIX_NOW - 30.0, {"edge-2": 2.5})}
     publish(api, SelfHealingState(DEAD, UNIX_NOW, last))
-    async with following(api, until) as one:
+    async with following(api) as one:
         assert one.last_round_trips["edge-1"].measured_at == NOW - 30.0
         assert one.last_round_trips["edge-1"].rtt_ms == {"edge-2": 2.5}
 
 
 @pytest.mark.parametrize("data", [{"state.json": "{"}, {"state.json": '{"recovery": 7}'}, {"other": "{}"}, {}])
 async def test_a_state_that_cannot_be_read_leaves_the_one_before_in_use(
-    api: FakeApiServer, until: Until, caplog: pytest.LogCaptureFixture, data: dict[str, Any]
+    api: FakeApiServer, caplog: pytest.LogCaptureFixture, data: dict[str, Any]
 ) -> None:
     publish(api, SelfHealingState(DEAD))
-    async with following(api, until) as one:
+    async with following(api) as one:
         api.put(STATE, {"metadata": {}, "data": data})
         await until(lambda: one.unreadable == 1)
         assert one.current.refused == DEAD.refused
@@ -117,7 +117,7 @@ async def test_a_state_that_cannot_be_read_leaves_the_one_before_in_use(
         await until(lambda: one.current.refused == {})
 
 
-async def test_each_pod_has_its_backup_or_the_reason_why_not(api: FakeApiServer, until: Until) -> None:
+async def test_each_pod_has_its_backup_or_the_reason_why_not(api: FakeApiServer) -> None:
     """What cannot be read leaves what was read before."""
     reasons = {"uid-b": "node edge-3 does not hold its room yet", "uid-c": "3 delay to edge-1 over 25 ms"}
     backups = {f"uid-{pod}": RememberedBackup(node, "rs") for pod, node in (("a", "edge-2"), ("b", "edge-3"))}

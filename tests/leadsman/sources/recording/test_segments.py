@@ -55,10 +55,6 @@ class Writer:
         return NOISE[at : at + self._noise_bytes].hex()
 
 
-def read(folder: Path) -> list[int]:
-    return numbers(Recording(folder))
-
-
 def numbers(recording: Recording) -> list[int]:
     return list(map(name, recording.requests()))
 
@@ -72,7 +68,7 @@ def test_the_oldest_go_and_the_size_is_kept(tmp_path: Path) -> None:
     for _ in range(200):
         writer.write()
         assert sum(path.stat().st_size for path in segment_paths(tmp_path)) == writer.ring.total_bytes <= 1 << 20
-    kept = read(tmp_path)
+    kept = numbers(Recording(tmp_path))
     assert kept == list(range(kept[0], 200))
     assert writer.ring.total_bytes > 0.9 * (1 << 20), "no more goes than must"
 

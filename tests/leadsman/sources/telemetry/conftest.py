@@ -1,6 +1,5 @@
 """A server that answers as custom metrics APIs and Prometheus do, as told by the test."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,19 +9,16 @@ from msgspec import Struct, field
 
 
 class Answering(Struct):
-    """answers: path → JSON, or a status. asked: paths, the oldest first. hangs: no answer at all."""
+    """answers: path → JSON, or a status. asked: paths, the oldest first."""
 
     url: str = ""
     answers: dict[str, Any] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     queries: list[str] = field(default_factory=list)
-    hangs: bool = False
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         self.asked.append(request.path)
         self.queries.append(request.query.get("query", ""))
-        if self.hangs:
-            await asyncio.Event().wait()
         answer = self.answers.get(request.path, 404)
         if isinstance(answer, int):
             return web.json_response({"kind": "Status", "message": "as the test wants", "code": answer}, status=answer)

@@ -13,10 +13,10 @@ from leadsman.decision.telemetry.taspolicy import PolicyKey, build_status
 from leadsman.kube import access
 from leadsman.kube.client import ApiClient
 from leadsman.sources.telemetry.telemetry_sources import TASPOLICY_RESOURCE, TasPolicyFollower
-from tests.conftest import Until
 from tests.testbed.background import running
 from tests.testbed.kube_apiserver import ADMIN_USER, KubeApiServer
 from tests.testbed.paper_cluster import EXTENDER
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -66,9 +66,7 @@ async def following(
             yield client, follower
 
 
-async def test_the_extender_s_role_is_enough_to_follow_them(
-    cluster: KubeApiServer, kubectl: Kubectl, until: Until
-) -> None:
+async def test_the_extender_s_role_is_enough_to_follow_them(cluster: KubeApiServer, kubectl: Kubectl) -> None:
     assert kubectl("apply", "-f", str(DOCUMENTED)).returncode == 0
     key = PolicyKey(NAMESPACE, "scheduling-policy")
     async with following(cluster, EXTENDER) as (_, follower):
@@ -83,7 +81,7 @@ async def test_the_extender_s_role_is_enough_to_follow_them(
         await until(lambda: key not in follower.current.used)
 
 
-async def test_a_status_is_accepted_and_shown(cluster: KubeApiServer, kubectl: Kubectl, until: Until) -> None:
+async def test_a_status_is_accepted_and_shown(cluster: KubeApiServer, kubectl: Kubectl) -> None:
     assert kubectl("apply", "-f", str(DOCUMENTED / "labels.yaml")).returncode == 0
     key = PolicyKey(NAMESPACE, "labels")
     async with following(cluster) as (client, follower):

@@ -23,14 +23,7 @@ from leadsman.sources.telemetry.polling import (
     parse_queries,
 )
 from tests.testbed.background import running
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.testbed.clock import Clock
 
 
 class Source:

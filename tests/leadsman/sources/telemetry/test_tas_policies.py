@@ -10,6 +10,7 @@ from leadsman.kube.access import ApiAccess
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings, TelemetrySources
 from tests.testbed.background import running
 from tests.testbed.scripted_api_server import FakeApiServer
+from tests.waiting import until
 
 BASE = "/apis/telemetry.intel.com/v1alpha1/namespaces"
 P = PolicyKey("ns", "p")
@@ -29,7 +30,7 @@ async def sources(api: FakeApiServer) -> AsyncIterator[TelemetrySources]:
 
 
 async def test_a_bad_version_is_refused_by_its_path_and_the_last_good_one_stays(
-    api: FakeApiServer, sources: TelemetrySources, until: Any
+    api: FakeApiServer, sources: TelemetrySources
 ) -> None:
     api.put(f"{BASE}/ns/taspolicies/p", spec())
     await until(lambda: P in sources.current.policies.used)
@@ -45,9 +46,7 @@ async def test_a_bad_version_is_refused_by_its_path_and_the_last_good_one_stays(
     await until(lambda: P not in sources.current.policies.used)
 
 
-async def test_a_new_policy_s_metric_is_asked_for_at_once(
-    api: FakeApiServer, sources: TelemetrySources, until: Any
-) -> None:
+async def test_a_new_policy_s_metric_is_asked_for_at_once(api: FakeApiServer, sources: TelemetrySources) -> None:
     await until(lambda: sources.current.policies.loaded)
     api.put(f"{BASE}/ns/taspolicies/p", spec(metric="brand-new"))
     await until(lambda: "brand-new" in sources.pollers["custom-metrics"].errors, 1.0)
