@@ -6,10 +6,9 @@ from typing import Self
 
 
 class TcpProxy:
-    """Passes bytes to a port of 127.0.0.1 and back, from entry to exit. accepted: number of connections."""
+    """Passes bytes to a port of 127.0.0.1 and back, from entry to exit."""
 
     def __init__(self, target_port: int):
-        self.accepted = 0
         self._target_port = target_port
         self._pumps: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
@@ -45,7 +44,6 @@ class TcpProxy:
         self._passing.set()
 
     async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.accepted += 1
         self._writers.add(writer)
         try:
             there, back = await asyncio.open_connection("127.0.0.1", self._target_port)

@@ -171,10 +171,6 @@ async def test_who_shows_ever_new_tokens_keeps_neither_the_api_server_busy_nor_w
     assert (await locked.clients.of_token("of-b", "10.0.0.2")).role.name == "agent/node-b"
 
 
-def own_rewards(first: int, count: int) -> list[Put]:
-    return [Put(keys.reward_key("node-a", f"type-{number}"), b"1") for number in range(first, first + count)]
-
-
 @pytest.mark.parametrize(
     ("what", "refusal"),
     [
@@ -203,7 +199,8 @@ async def test_one_agent_gets_no_more_than_it_needs_and_the_others_all_they_need
                 await thief.grant(roles.LONGEST_LEASE_SECONDS)
             elif what == "keys":
                 locked.now += 60.0
-                await thief.write(own_rewards(100 * number, 100))
+                types = (f"type-{number}-{each}" for each in range(100))
+                await thief.write([Put(keys.reward_key("node-a", pod_type), b"1") for pod_type in types])
             else:
                 watches.append(thief.watch(keys.node_prefix("node-a"), 1))
                 await anext(watches[-1])

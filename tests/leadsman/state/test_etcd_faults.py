@@ -19,7 +19,7 @@ from leadsman.state import etcd_http
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.follower import Follower
-from leadsman.state.store import ChangeBatch, Put, StoreError, Unavailable
+from leadsman.state.store import Put, StoreError, Unavailable
 from leadsman.testbed.etcd import Etcd
 from tests import waiting
 from tests.leadsman.state.conftest import put_beat, seen_beat
@@ -116,8 +116,9 @@ class TestSilent:
             await anext(batches)
             proxy.silence_open_connections()
             await store.write([Put("/a", b"unseen")])
-            seen = [batch async for batch in _until_change(batches)]
-        assert [change.key for change in seen[-1].changes] == ["/a"]
+            while not (batch := await anext(batches)).changes:
+                pass
+        assert [change.key for change in batch.changes] == ["/a"]
 
     async def test_a_watch_of_an_agent_is_not_opened_again_while_etcd_says_that_it_is_there(
         self, own_etcd: Etcd
@@ -236,10 +237,3 @@ class TestMembers:
             assert [type(error) for error in failed] == [Unavailable] * 2
             assert (await store.read_prefix("/")).revision == 1
             await store.close()
-
-
-async def _until_change(batches: Any) -> AsyncIterator[ChangeBatch]:
-    async for batch in batches:
-        yield batch
-        if batch.changes:
-            return

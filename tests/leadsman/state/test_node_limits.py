@@ -11,7 +11,7 @@ from leadsman.state.follower import RELIST_DROPPED_SECONDS, Follower, node_pages
 from leadsman.state.records import Heartbeat, Reward, encode_record
 from leadsman.state.snapshot import NodeLimits, Snapshot
 from leadsman.state.snapshot_updates import apply_changes
-from leadsman.state.store import Delete, Deleted, Listing, Put, Store, Updated
+from leadsman.state.store import Delete, Deleted, Listing, Put, Updated
 from tests.leadsman.state.conftest import snapshot_from_listing
 from tests.memory_store import MemoryStore
 from tests.testbed.background import running
@@ -94,13 +94,6 @@ def test_slices_never_split_a_transaction() -> None:
     assert [[c.mod_revision for c in each] for each in slices_by_revision(changes, 2)] == [[1, 1, 1], [2, 3, 3], [4]]
 
 
-async def listed(store: Store) -> Listing:
-    """All pages as one listing."""
-    async with aclosing(node_pages(store, keys.NODES_PREFIX)) as pages:
-        read = [page async for page in pages]
-    return Listing(tuple(item for page in read for item in page.items), read[-1].revision, read[-1].cluster_id)
-
-
 async def test_without_junk_a_listing_by_pages_is_the_listing() -> None:
     store = MemoryStore()
     nodes = [f"n{number}" for number in range(400)]
@@ -108,7 +101,9 @@ async def test_without_junk_a_listing_by_pages_is_the_listing() -> None:
         await store.write([Put(beat(1, node).key, beat(1, node).value), Put(keys.counted_totals_key(node, "0"), b"")])
         await store.write([Put(keys.reward_key(node, f"type-{number}"), REWARD) for number in range(4)])
     whole = await store.read_prefix(keys.NODES_PREFIX)
-    paged = await listed(store)
+    async with aclosing(node_pages(store, keys.NODES_PREFIX)) as pages:
+        read = [page async for page in pages]
+    paged = Listing(tuple(item for page in read for item in page.items), read[-1].revision, read[-1].cluster_id)
     assert snapshot_from_listing(Snapshot(), paged) == snapshot_from_listing(Snapshot(), whole)
 
 

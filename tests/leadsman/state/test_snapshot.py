@@ -145,11 +145,6 @@ class TestMemory:
 # The log of changed nodes says what comparing all nodes' states says.
 
 
-def compared(before: Snapshot, after: Snapshot) -> set[str]:
-    old, new = before.nodes, after.nodes
-    return {node for node in NODES if old.get(node) is not new.get(node)}
-
-
 steps = st.tuples(st.integers(0, 30), st.sampled_from(NODES), st.just(Heartbeat) | st.builds(beat, st.integers(0, 9)))
 
 
@@ -165,7 +160,7 @@ def test_any_two_snapshots_of_a_tree_differ_by_the_nodes_that_comparing_finds(
     for before in made:
         for after in made:
             nodes = list(changed_nodes(before, after))
-            assert set(nodes) == compared(before, after)
+            assert set(nodes) == {node for node in NODES if before.nodes.get(node) is not after.nodes.get(node)}
             assert len(nodes) == len(set(nodes))
 
 

@@ -28,9 +28,18 @@ def meta(name, namespace="default", **more):
     return {"name": name, "namespace": namespace, "uid": f"uid-{name}", "managedFields": [{"a": 1}], **more}
 
 
+def item(kind, name, spec=None, status=None, namespace="default", **metadata):
+    return {"kind": kind, "metadata": meta(name, namespace, **metadata), "spec": spec or {}, "status": status or {}}
+
+
 def pod(name="p", spec=None, status=None, **metadata):
     spec = {"containers": [{"name": "main", "image": "x", "env": [{"name": "A"}]}], "nodeName": "a", **(spec or {})}
-    return {"kind": "Pod", "metadata": meta(name, **metadata), "spec": spec, "status": status or {"phase": "Running"}}
+    return item("Pod", name, spec, status or {"phase": "Running"}, **metadata)
+
+
+def node(ready="True", spec=None, allocatable=None, **metadata):
+    status = {"allocatable": allocatable or {}, "conditions": [{"type": "Ready", "status": ready}]}
+    return item("Node", "a", spec, status, "", **metadata)
 
 
 def read(*items):
@@ -43,18 +52,13 @@ def only_pod(**fields):
 
 
 def test_a_node_has_what_its_csi_node_says_too() -> None:
-    node = {
-        "kind": "Node",
-        "metadata": meta("a", "", labels={ZONE: "z", "rack": "r"}, annotations={"leadsman.dev/x": "1", "foreign": "2"}),
-        "spec": {"unschedulable": True, "taints": [{"key": "k", "effect": "NoExecute", "timeAdded": "2026-01-01"}]},
-        "status": {
-            "allocatable": {"cpu": "3800m", "memory": "1Gi", "pods": "110", GPU: "2"},
-            "conditions": [{"type": "Ready", "status": "True"}],
-        },
-    }
+    labels, annotations = {ZONE: "z", "rack": "r"}, {"leadsman.dev/x": "1", "foreign": "2"}
+    spec = {"unschedulable": True, "taints": [{"key": "k", "effect": "NoExecute", "timeAdded": "2026-01-01"}]}
+    allocatable = {"cpu": "3800m", "memory": "1Gi", "pods": "110", GPU: "2"}
+    one = node(spec=spec, allocatable=allocatable, labels=labels, annotations=annotations)
     drivers = [{"name": DRIVER, "allocatable": {"count": 8}}, {"name": "unlimited", "allocatable": None}]
-    csi_node = {"kind": "CSINode", "metadata": meta("a", ""), "spec": {"drivers": drivers}}
-    for items in ([node, csi_node], [csi_node, node]):
+    csi_node = item("CSINode", "a", {"drivers": drivers}, namespace="")
+    for items in ([one, csi_node], [csi_node, one]):
         a = read(*items).nodes["a"]
         assert (a.uid, a.zone, a.rack("rack"), a.unschedulable, a.ready) == ("uid-a", "z", "r", True, True)
         assert a.allocatable == Resources(3800, 1 << 30, 110, {GPU: 2})
@@ -65,22 +69,15 @@ def test_a_node_has_what_its_csi_node_says_too() -> None:
 
 @pytest.mark.parametrize(("status", "ready"), [("False", False), ("Unknown", None)])
 def test_a_node_that_is_unknown_is_not_unready(status: str, ready: bool | None) -> None:
-    conditions = [{"type": "Ready", "status": status}]
-    node = {"kind": "Node", "metadata": meta("a", ""), "status": {"conditions": conditions}}
-    assert read(node).nodes["a"].ready is ready
+    assert read(node(status)).nodes["a"].ready is ready
 
 
 def test_whose_pod_it_is_and_what_happens_to_it() -> None:
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d", "uid": "u", "controller": True}
     labels = {"app": "web", "pod-template-hash": "5d", "delay_db": "5"}
     volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}, {"name": "e", "ephemeral": {}}]
-    spec: dict[str, Any] = {
-        "nodeName": None,
-        "schedulingGates": [{"name": "g"}],
-        "activeDeadlineSeconds": 5,
-        "volumes": volumes,
-    }
-    spec |= {"priority": 7, "priorityClassName": "high"}
+    spec: dict[str, Any] = {"nodeName": None, "activeDeadlineSeconds": 5, "volumes": volumes}
+    spec |= {"schedulingGates": [{"name": "g"}], "priority": 7, "priorityClassName": "high"}
     status = {"phase": "Pending", "nominatedNodeName": "b", "conditions": [{"type": "Ready", "status": "True"}]}
     metadata = {"ownerReferences": [owner], "labels": labels, "deletionTimestamp": "2026-01-01T00:00:00Z"}
     one = only_pod(spec=spec, status=status, **metadata)
@@ -110,26 +107,19 @@ def test_requests_of_the_pod_as_a_whole() -> None:
     assert only_pod(spec=spec).requests == Resources(2000, 1024, 1)
 
 
+REQUIRED, PREFERRED = (f"{word}DuringSchedulingIgnoredDuringExecution" for word in ("required", "preferred"))
+
+
 def test_constraints_of_a_pod() -> None:
     web = {"matchLabels": {"app": "web"}}
+    term = {"matchExpressions": [{"key": "n", "operator": "Gt", "values": ["3"]}]}
     spec = {
         "nodeSelector": {"disk": "ssd"},
         "tolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": 300}],
         "affinity": {
-            "nodeAffinity": {
-                "requiredDuringSchedulingIgnoredDuringExecution": {
-                    "nodeSelectorTerms": [{"matchExpressions": [{"key": "n", "operator": "Gt", "values": ["3"]}]}]
-                },
-                "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": {}}],
-            },
-            "podAffinity": {
-                "requiredDuringSchedulingIgnoredDuringExecution": [
-                    {"topologyKey": ZONE, "labelSelector": web, "namespaceSelector": {}}
-                ]
-            },
-            "podAntiAffinity": {
-                "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "rack", "labelSelector": web}]
-            },
+            "nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [term]}, PREFERRED: [{"weight": 1, "preference": {}}]},
+            "podAffinity": {REQUIRED: [{"topologyKey": ZONE, "labelSelector": web, "namespaceSelector": {}}]},
+            "podAntiAffinity": {REQUIRED: [{"topologyKey": "rack", "labelSelector": web}]},
         },
         "topologySpreadConstraints": [
             {"topologyKey": ZONE, "maxSkew": 2, "whenUnsatisfiable": "DoNotSchedule", "minDomains": 3}
@@ -158,25 +148,18 @@ def test_a_pod_with_too_many_labels_says_that_some_are_unknown() -> None:
 
 def test_claims_volumes_and_classes() -> None:
     rack = {"key": "rack", "operator": "In", "values": ["1"]}
+    late = {"storageClassName": "late", "accessModes": ["ReadWriteOncePod"]}
+    volume = {
+        "capacity": {"storage": "2Ki"},
+        "claimRef": {"namespace": "default", "name": "data"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [rack]}]}},
+        "csi": {"driver": DRIVER, "volumeHandle": "h"},
+    }
+    labels = {"failure-domain.beta.kubernetes.io/zone": "x__y"}
+    claim = {"volumeName": "v", "resources": {"requests": {"storage": "1Ki"}}}
     storage = read(
-        {
-            "kind": "PersistentVolumeClaim",
-            "metadata": meta("data"),
-            "spec": {"volumeName": "v", "storageClassName": "late", "accessModes": ["ReadWriteOncePod"]}
-            | {"resources": {"requests": {"storage": "1Ki"}}},
-        },
-        {
-            "kind": "PersistentVolume",
-            "metadata": meta("v", "", labels={"failure-domain.beta.kubernetes.io/zone": "x__y"}),
-            "spec": {
-                "capacity": {"storage": "2Ki"},
-                "accessModes": ["ReadWriteOncePod"],
-                "storageClassName": "late",
-                "claimRef": {"namespace": "default", "name": "data"},
-                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [rack]}]}},
-                "csi": {"driver": DRIVER, "volumeHandle": "h"},
-            },
-        },
+        item("PersistentVolumeClaim", "data", claim | late),
+        item("PersistentVolume", "v", volume | late, namespace="", labels=labels),
         {"kind": "StorageClass", "metadata": meta("late", ""), "provisioner": DRIVER}
         | {"volumeBindingMode": "WaitForFirstConsumer"}
         | {"allowedTopologies": [{"matchLabelExpressions": [{"key": "rack", "values": ["1"]}]}]},
@@ -191,27 +174,19 @@ def test_claims_volumes_and_classes() -> None:
 
 
 def test_budgets_quotas_and_namespaces() -> None:
+    budget_spec = {"selector": {"matchLabels": {"app": "web"}}, "unhealthyPodEvictionPolicy": "AlwaysAllow"}
+    budget_status = {"disruptionsAllowed": 1, "expectedPods": 3, "observedGeneration": 1}
+    scope = {"scopeName": "PriorityClass", "operator": "In", "values": ["a"]}
+    quota_spec = {
+        "hard": {"cpu": "2", "limits.memory": "1Ki", "pods": "5"},
+        "scopes": ["NotTerminating"],
+        "scopeSelector": {"matchExpressions": [scope]},
+    }
     cluster = read(
-        {
-            "kind": "PodDisruptionBudget",
-            "metadata": meta("b", generation=2),
-            "spec": {"selector": {"matchLabels": {"app": "web"}}, "unhealthyPodEvictionPolicy": "AlwaysAllow"},
-            "status": {"disruptionsAllowed": 1, "expectedPods": 3, "observedGeneration": 1},
-        },
-        {
-            "kind": "ResourceQuota",
-            "metadata": meta("q"),
-            "spec": {
-                "hard": {"cpu": "2", "limits.memory": "1Ki", "pods": "5"},
-                "scopes": ["NotTerminating"],
-                "scopeSelector": {
-                    "matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["a"]}]
-                },
-            },
-            "status": {"used": {"cpu": "500m", "pods": "1"}},
-        },
-        {"kind": "Namespace", "metadata": meta("default", "", labels={"team": "x"})},
-        {"kind": "Secret", "metadata": meta("ignored")},
+        item("PodDisruptionBudget", "b", budget_spec, budget_status, generation=2),
+        item("ResourceQuota", "q", quota_spec, {"used": {"cpu": "500m", "pods": "1"}}),
+        item("Namespace", "default", namespace="", labels={"team": "x"}),
+        item("Secret", "ignored"),
     )
     budget = cluster.budgets["default", "b"]
     assert (budget.selector, budget.disruptions_allowed) == (APP, 1)
@@ -231,12 +206,7 @@ def test_budgets_quotas_and_namespaces() -> None:
         (b"[]", "not a List of Kubernetes objects"),
         (b'{"kind": "Pod"}', "items"),
         (json.dumps({"items": [pod(), pod(spec={"containers": 3})]}).encode(), r"items\[1\]: .*\$\.spec\.containers"),
-        (
-            json.dumps(
-                {"items": [{"kind": "Node", "metadata": meta("a"), "status": {"allocatable": {"cpu": "x"}}}]}
-            ).encode(),
-            r"items\[0\]: .*'x' is not a quantity",
-        ),
+        (json.dumps({"items": [node(allocatable={"cpu": "x"})]}).encode(), r"items\[0\]: .*'x' is not a quantity"),
     ],
 )
 def test_a_bad_file_names_the_item_and_what_is_wrong(text: bytes, said: str) -> None:

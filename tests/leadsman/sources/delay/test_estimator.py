@@ -2,6 +2,7 @@
 
 import logging
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -92,7 +93,7 @@ async def test_a_fit_that_fails_is_counted_and_the_old_one_stays(
     await estimator.run_once()
     before = estimator.current
     world.state.current = random_plane(nodes=19, peers=6)
-    monkeypatch.setattr(module, "fit_estimates", broken)
+    monkeypatch.setattr(module, "fit_estimates", Mock(side_effect=FloatingPointError("no slope")))
     with caplog.at_level(logging.ERROR):
         await estimator.run_once()
         await estimator.run_once()
@@ -102,10 +103,6 @@ async def test_a_fit_that_fails_is_counted_and_the_old_one_stays(
     monkeypatch.undo()
     assert await fits(estimator) == 2
     assert estimator.problem.text == ""
-
-
-def broken(*_: object) -> None:
-    raise FloatingPointError("no slope")
 
 
 async def test_when_nothing_fresh_is_left_the_old_estimates_stay_with_their_age(world: World) -> None:
