@@ -3,82 +3,159 @@
 import asyncio
 import itertools
 import logging
+import random
 from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from controller.keeper import STALL_TIMEOUT_SECONDS, Actions, Keeper, KeeperLoops, steady_unix_clock
+from controller.keeper import STALL_TIMEOUT_SECONDS, Actions, Keeper, KeeperLoops, NodeCache, steady_unix_clock
+from controller.labels import LabelReconciler, NodePatcher
 from controller.settings import DEFAULT_PATCHES_PER_SECOND
+from leadsman.decision.inputs import DecisionInputs, PolledMetrics, Readings, TasPolicies, TelemetryInputs
+from leadsman.decision.policy import Policy
+from leadsman.decision.telemetry import taspolicy
+from leadsman.decision.telemetry.taspolicy import TasPolicy
+from leadsman.kube import quantity
+from leadsman.kube.access import ApiAccess
+from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, Conflict, InvalidRequest, NotFound, NotLeader, Unavailable
-from leadsman.testbed.api_objects import MAX_ANNOTATIONS_BYTES
-from tests.controller.conftest import acting, labels, policy, rule
-from tests.controller.followed import tools
+from leadsman.kube.listing import ListOptions
+from leadsman.kube.objects import PartialObjectMetadata
+from leadsman.kube.reflector import Reflector
+from leadsman.kube.resources import NODES
+from leadsman.planning.labels.label_plan import LabelLimits
+from leadsman.runtime.token_bucket import TokenBucket
+from leadsman.state.snapshot import Snapshot
+from leadsman.testbed.api_objects import MAX_ANNOTATIONS_BYTES, parse_path
+from tests.controller.followed import event_writer, inputs_of, tools
+from tests.testbed.background import running
 from tests.testbed.scripted_api_server import FakeApiServer
 from tests.waiting import until
+
+FREE = LabelLimits(max_marked_ratio=1.0, marks_per_second=1e9, hold_seconds=0.0, max_flips_per_hour=10**6)
+
+
+def policy(name: str = "p", **strategies: Sequence[Mapping[str, Any]]) -> TasPolicy:
+    """Of the namespace `ns`."""
+    spec = {"strategies": {key: {"rules": rules} for key, rules in strategies.items()}}
+    return taspolicy.parse_taspolicy({"metadata": {"name": name, "namespace": "ns"}, "spec": spec})
+
+
+def rule(metric: str, operator: str, target: int, *labels: str) -> dict[str, Any]:
+    return {"metricname": metric, "operator": operator, "target": target, "labels": list(labels)}
+
+
+class Acting:
+    """A controller whose facts the test sets."""
+
+    def __init__(self, api: FakeApiServer, client: ApiClient) -> None:
+        self.api, self.facts, self.now, self.recorder = api, inputs_of(), 1000.0, event_writer(client)
+        options = ListOptions(NODES, metadata_only=True)
+        self.watched = Reflector(client, options, PartialObjectMetadata, rng=random.Random(1))
+        self.nodes = NodeCache(self.watched)
+        self.writer = NodePatcher(client, self.nodes, TokenBucket(1e6, 50), clock=lambda: self.now)
+        given = tools(client, self.recorder, lambda: self.facts)
+        self.keeper = LabelReconciler(given, self.nodes, self.writer, FREE)
+
+    async def step(self, policies: Sequence[TasPolicy], metrics: Mapping[str, Mapping[str, float]]) -> Any:
+        """metrics: metric → node → value, all just read."""
+        self.now += 1
+        columns = {m: Readings({n: quantity.parse(str(v)) for n, v in of.items()}) for m, of in metrics.items()}
+        used = TasPolicies({each.key: each for each in policies}, loaded=True)
+        telemetry = TelemetryInputs(used, (PolledMetrics(columns),))
+        self.facts = DecisionInputs(Snapshot(), Policy(), self.now, telemetry=telemetry)
+        await self.keeper.turn()
+        return self.keeper.plan
+
+    def labels(self, node: str) -> dict[str, str]:
+        """What the API server holds of ours."""
+        found = self.api.objects.get(parse_path(NODES.path("", node)))["metadata"].get("labels") or {}
+        return {key: value for key, value in found.items() if key != "kubernetes.io/hostname"}
+
+    def patches(self) -> list[Any]:
+        """The labels in each, the oldest first."""
+        return [asked.body["metadata"].get("labels") for asked in self.api.requests if asked.verb == "patch"]
+
+
+@asynccontextmanager
+async def acting(api: FakeApiServer, *nodes: str) -> AsyncIterator[Acting]:
+    """Runs until the block ends; the nodes are listed."""
+    for name in nodes:
+        api.put(f"/api/v1/nodes/{name}", {"metadata": {"labels": {"kubernetes.io/hostname": name}}})
+    async with ApiClient(ApiAccess(api.url), deadline_seconds=5.0) as client:
+        one = Acting(api, client)
+        async with running(one.watched.run(), one.recorder.run()):
+            await until(one.watched.loaded.is_set)
+            yield one
+
+
+@pytest.fixture
+async def controller(api: FakeApiServer) -> AsyncIterator[Acting]:
+    async with acting(api, "n1", "n2") as one:
+        yield one
+
 
 HOT = {"heat": {"n1": 90, "n2": 10}}
 COOL = {"heat": {"n1": 10, "n2": 10}}
 MARK = policy("hot", deschedule=[rule("heat", "GreaterThan", 80)])
 
 
-async def test_labels_of_others_stay(api: FakeApiServer) -> None:
-    async with acting(api, "n1", "n2") as controller:
-        await controller.step([MARK], HOT)
-        await controller.step([MARK], COOL)
-        assert labels(api, "n1") == {}
-    patches = [asked.body["metadata"]["labels"] for asked in api.requests if asked.verb == "patch"]
-    assert patches == [{"hot": "violating"}, {"hot": None}]
+async def test_labels_of_others_stay(controller: Acting) -> None:
+    await controller.step([MARK], HOT)
+    await controller.step([MARK], COOL)
+    assert controller.labels("n1") == {}
+    assert controller.patches() == [{"hot": "violating"}, {"hot": None}]
 
 
-async def test_a_node_that_changed_in_mid_plan_is_planned_again_from_what_stands_there(api: FakeApiServer) -> None:
+async def test_a_node_that_changed_in_mid_plan_is_planned_again_from_what_stands_there(controller: Acting) -> None:
     """409: nothing that another wrote is lost."""
-    async with acting(api, "n1", "n2") as controller:
-        api.put("/api/v1/nodes/n1", {"metadata": {"labels": {"other": "x"}}})
-        await controller.step([MARK], HOT)
-        assert controller.writer.results == Counter(conflict=1)
-        await until(lambda: "other" in controller.nodes.current["n1"].metadata.labels)
-        await controller.step([MARK], HOT)
-        assert labels(api, "n1") == {"other": "x", "hot": "violating"}
+    controller.api.put("/api/v1/nodes/n1", {"metadata": {"labels": {"other": "x"}}})
+    await controller.step([MARK], HOT)
+    assert controller.writer.results == Counter(conflict=1)
+    await until(lambda: "other" in controller.nodes.current["n1"].metadata.labels)
+    await controller.step([MARK], HOT)
+    assert controller.labels("n1") == {"other": "x", "hot": "violating"}
 
 
-async def test_where_one_policys_label_is_refused_another_s_is_set_in_the_same_round(api: FakeApiServer) -> None:
+async def test_where_one_policys_label_is_refused_another_s_is_set_in_the_same_round(controller: Acting) -> None:
     """The API server takes 256 KiB of annotations: of two records only one fits beside what others left there."""
     first = policy("first", labeling=[rule("heat", "GreaterThan", 80, "a=b")])
     second = policy("second", labeling=[rule("heat", "GreaterThan", 80, "a=b")])
-    async with acting(api, "n1") as controller:
-        api.put("/api/v1/nodes/n1", {"metadata": {"annotations": {"others": "x" * (MAX_ANNOTATIONS_BYTES - 200)}}})
-        await until(lambda: controller.watched.cut_count)
-        await controller.step([first, second], HOT)
-        assert labels(api, "n1") == {"telemetry.aware.scheduling.first/a": "b"}
-        assert controller.writer.results == {"refused": 2, "done": 1}
-        patches = api.verbs().count("patch")
-        plan = await controller.step([first, second], HOT)
-        assert api.verbs().count("patch") == patches, "not due yet"
-        assert ["annotations: Too long" in each.why for each in plan.withheld] == [True]
-        await until(lambda: controller.recorder.written == 1)
+    annotations = {"others": "x" * (MAX_ANNOTATIONS_BYTES - 200)}
+    controller.api.put("/api/v1/nodes/n1", {"metadata": {"annotations": annotations}})
+    await until(lambda: controller.watched.cut_count)
+    await controller.step([first, second], HOT)
+    assert controller.labels("n1") == {"telemetry.aware.scheduling.first/a": "b"}
+    assert controller.writer.results == {"refused": 2, "done": 1}
+    patches = len(controller.patches())
+    plan = await controller.step([first, second], HOT)
+    assert len(controller.patches()) == patches, "not due yet"
+    assert ["annotations: Too long" in each.why for each in plan.withheld] == [True]
+    await until(lambda: controller.recorder.written == 1)
 
 
-async def test_a_refused_change_is_tried_again_when_it_is_due_and_ever_more_rarely(api: FakeApiServer) -> None:
-    async with acting(api, "n1", "n2") as controller:
-        api.fail("patch", 422, times=3)
-        tries = []
-        for second in range(60):
-            before = api.verbs().count("patch")
-            await controller.step([MARK], HOT)
-            if api.verbs().count("patch") > before:
-                tries.append(second)
-        assert [later - earlier for earlier, later in itertools.pairwise(tries)] == [5, 10, 20]
-        assert labels(api, "n1") == {"hot": "violating"}
+async def test_a_refused_change_is_tried_again_when_it_is_due_and_ever_more_rarely(controller: Acting) -> None:
+    controller.api.fail("patch", 422, times=3)
+    tries = []
+    for second in range(60):
+        before = len(controller.patches())
+        await controller.step([MARK], HOT)
+        if len(controller.patches()) > before:
+            tries.append(second)
+    assert [later - earlier for earlier, later in itertools.pairwise(tries)] == [5, 10, 20]
+    assert controller.labels("n1") == {"hot": "violating"}
 
 
-async def test_a_node_with_too_many_labels_is_left_alone_and_named(api: FakeApiServer) -> None:
-    async with acting(api, "n1", "n2") as controller:
-        api.put("/api/v1/nodes/n1", {"metadata": {"labels": {f"l{number}": "x" * 60 for number in range(1_000)}}})
-        await until(lambda: any(each.metadata.labels.cut for each in controller.nodes.current.values()))
-        plan = await controller.step([MARK], HOT)
-        assert "hot" not in labels(api, "n1")
-        assert plan.stopped[0].startswith("node n1 is left alone: it has more than 16,384 bytes of labels")
+async def test_a_node_with_too_many_labels_is_left_alone_and_named(controller: Acting) -> None:
+    labels = {f"l{number}": "x" * 60 for number in range(1_000)}
+    controller.api.put("/api/v1/nodes/n1", {"metadata": {"labels": labels}})
+    await until(lambda: any(each.metadata.labels.cut for each in controller.nodes.current.values()))
+    plan = await controller.step([MARK], HOT)
+    assert "hot" not in controller.labels("n1")
+    assert plan.stopped[0].startswith("node n1 is left alone: it has more than 16,384 bytes of labels")
 
 
 async def test_a_thousand_nodes_get_ten_labels_by_one_patch_each_in_one_turn(api: FakeApiServer) -> None:
@@ -89,16 +166,12 @@ async def test_a_thousand_nodes_get_ten_labels_by_one_patch_each_in_one_turn(api
     metrics = {f"m{number}": dict.fromkeys(nodes, 5) for number in range(10)}
     assert len(nodes) <= 10 * DEFAULT_PATCHES_PER_SECOND
     async with acting(api, *nodes) as controller:
-        for policies, value in (
-            ([policy(labeling=rules)], "low"),
-            ([policy(labeling=more)], "high"),
-            ([], None),
-        ):
-            before = api.verbs().count("patch")
+        for policies, value in (([policy(labeling=rules)], "low"), ([policy(labeling=more)], "high"), ([], None)):
+            before = len(controller.patches())
             await controller.step(policies, metrics)
-            assert api.verbs().count("patch") - before == 1000
+            assert len(controller.patches()) - before == 1000
             wanted = {f"telemetry.aware.scheduling.p/k{number}": value for number in range(10)} if value else {}
-            wrong = {node: labels(api, node) for node in nodes if labels(api, node) != wanted}
+            wrong = {node: controller.labels(node) for node in nodes if controller.labels(node) != wanted}
             assert not wrong, controller.writer.results
 
 

@@ -10,7 +10,6 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -32,6 +31,7 @@ from leadsman.testbed.etcd import Etcd, free_ports
 from tests.controller.followed import EDGES, PLACEHOLDERS, event_writer, tools
 from tests.controller.real_cluster import AMOUNTS, SHOP, owned_pod, real_cluster
 from tests.controller.test_self_healing import verdict
+from tests.failover.lease_renewer import renewed
 from tests.leadsman_process import LeadsmanProcess
 from tests.testbed.background import running
 from tests.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
@@ -45,10 +45,9 @@ pytestmark = pytest.mark.slow
 WITHIN_SECONDS = 500.0
 HOLD_ROOM_SECONDS = 200.0
 """So many deaths take their time."""
-REPLICAS = 2
+REPLICAS, LEASE_SECONDS = 2, 40
 BUDGETS = "/apis/policy/v1/namespaces/shop/poddisruptionbudgets"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/shop/deployments"
-LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 OPERATOR = "operator"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
@@ -141,7 +140,7 @@ class Kubelets:
             if workload in self.fewest_ready or ready[workload] == REPLICAS:
                 self.fewest_ready[workload] = min(ready[workload], self.fewest_ready.get(workload, REPLICAS))
         for node in self.cluster.call("GET", "/api/v1/nodes")["items"]:
-            self._renew(node["metadata"]["name"])
+            renewed(self.cluster.call, node["metadata"]["name"], LEASE_SECONDS)
 
     def _look_at(self, pod: dict[str, Any]) -> bool:
         """Whether the pod is ready after it."""
@@ -155,13 +154,6 @@ class Kubelets:
             conditions = [*pod["status"].get("conditions", []), {"type": "Ready", "status": "True"}]
             self.cluster.call("PATCH", f"{path}/status", {"status": {"phase": "Running", "conditions": conditions}})
         return True
-
-    def _renew(self, node: str) -> None:
-        spec = {"holderIdentity": node, "renewTime": datetime.now(UTC).isoformat().replace("+00:00", "Z")}
-        try:
-            self.cluster.call("PATCH", f"{LEASES}/{node}", {"spec": spec})
-        except OSError:
-            self.cluster.call("POST", LEASES, {"metadata": {"name": node}, "spec": spec})
 
     async def run(self) -> None:
         while True:

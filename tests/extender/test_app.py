@@ -6,6 +6,7 @@ import shutil
 import time
 from asyncio.subprocess import PIPE
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -242,15 +243,9 @@ async def test_while_draining_it_is_not_ready() -> None:
 
 
 async def test_it_is_not_healthy_once_every_worker_is_stuck() -> None:
-    async with starts(ops=True, workers=_Stuck()) as extender:
+    stuck = SimpleNamespace(exhausted=True, overdue=16, close=lambda: None)
+    async with starts(ops=True, workers=stuck) as extender:
         assert await extender.get("/healthz") == (503, "all worker threads are past their deadline\n")
-
-
-class _Stuck:
-    exhausted, overdue = True, 16
-
-    def close(self):
-        pass
 
 
 @pytest.mark.integration

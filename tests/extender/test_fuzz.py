@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections import Counter
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -43,14 +42,8 @@ SOUND = st.fixed_dictionaries({"Pod": SOUND_POD, "NodeNames": NAMES, "NodeNameTo
 BYTES = (BODY | SOUND).map(lambda body: json.dumps(body).encode()) | st.binary(max_size=200)
 
 
-@pytest.fixture
-def tally():
-    counts = Counter()
-    yield counts
-    print(dict(counts))  # noqa: T201  the counts are the result: pytest -rP shows them
-
-
-async def test_no_body_gets_a_5xx_or_hangs(measured: Snapshot, tally) -> None:
+async def test_no_body_gets_a_5xx_or_hangs(measured: Snapshot) -> None:
+    tally = Counter[str]()
     async with starts(measured) as extender:
         for verb, body in await asyncio.to_thread(_drawn, 1000):
             async with asyncio.timeout(60):

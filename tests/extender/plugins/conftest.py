@@ -1,6 +1,7 @@
-"""Plugins of an installed package: hostile ones, ours from examples/, and an extender's host that runs them."""
+"""Plugins of an installed package, most of them hostile, and an extender's host that runs them."""
 
 import asyncio
+import inspect
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -16,47 +17,25 @@ from leadsman.decision.policy import Policy, parse
 from leadsman.decision.view import Views
 from leadsman.state.records import Hardware, Heartbeat, Identity
 from leadsman.state.snapshot import NodeState, Snapshot
+from tests.extender.plugins import strangers
 from tests.installed_package import install
 from tests.testbed.background import running
 from tests.waiting import until
 
 A = TypeVar("A")
 
-ROOT = Path(__file__).parents[3]
 NODES = tuple(f"node-{number}" for number in range(200))
 WITHIN_SECONDS = 60.0
-
-ENTRY_POINTS = """
-[leadsman.scores]
-quiet = quiet:Quiet
-loops = strangers:Loops
-exits = strangers:Exits
-eats = strangers:Eats
-nan = strangers:NaN
-infinite = strangers:Infinite
-garbage = strangers:Garbage
-sleeps = strangers:Sleeps
-raises = strangers:Raises
-good = strangers:Good
-looks = strangers:Looks
-old = strangers:Old
-forks = strangers:Forks
-elsewhere = strangers:Elsewhere
-[leadsman.filters]
-open = strangers:Open
-closed = strangers:Closed
-silent = strangers:Silent
-even = strangers:Even
-dozes = strangers:Dozes
-strict = strangers:Strict
-"""
 
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package with the entry points above is installed, as far as Python can tell."""
-    files = {"strangers": Path(__file__).parent / "strangers.py", "quiet": ROOT / "examples/plugins/quiet.py"}
-    install(tmp_path, monkeypatch, ENTRY_POINTS, {name: file.read_text() for name, file in files.items()})
+    """A package with all `strangers`, by their names in lower case, is installed, as far as Python can tell."""
+    entry_points = ""
+    for kind, method in (("scores", "score"), ("filters", "refuse")):
+        names = [name for name, made in vars(strangers).items() if hasattr(made, method)]
+        entry_points += f"[leadsman.{kind}]\n" + "".join(f"{name.lower()} = strangers:{name}\n" for name in names)
+    install(tmp_path, monkeypatch, entry_points, {"strangers": inspect.getsource(strangers)})
 
 
 def snapshot() -> Snapshot:
