@@ -57,18 +57,10 @@ async def client(api: FakeApiServer) -> AsyncIterator[ApiClient]:
 class Following(Reflector[Pod]):
     """Pods, with everything that it was told of changes in `told`."""
 
-    def __init__(self, client: ApiClient, **settings: Any):
+    def __init__(self, client: ApiClient, wanted: ListOptions = ListOptions(PODS), **settings: Any):  # noqa: B008
         self.told: list[Any] = []
-        wanted = settings.pop("wanted", ListOptions(PODS))
-        super().__init__(
-            client,
-            wanted,
-            Pod,
-            on_changes=self.told.extend,
-            longest_pause_seconds=settings.pop("longest_pause_seconds", 0.05),
-            rng=settings.pop("rng", random.Random(1)),
-            **settings,
-        )
+        quick: dict[str, Any] = {"longest_pause_seconds": 0.05, "rng": random.Random(1)}
+        super().__init__(client, wanted, Pod, on_changes=self.told.extend, **quick | settings)
 
     @property
     def names(self) -> set[str]:
