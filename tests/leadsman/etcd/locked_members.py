@@ -81,9 +81,6 @@ class LockedMembers:
     def _config(self, member: Etcd) -> Path:
         return self.folder / f"{member.name}.yaml"
 
-    def helpers(self) -> list[subprocess.Popen[bytes]]:
-        return list(self._helpers.values())
-
     def lose(self, member: Etcd, *, data: bool) -> None:
         """Its node is away at once. data: and comes back without it."""
         self.away.add(member.name)

@@ -1,7 +1,9 @@
 import asyncio
 import json
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 from hypothesis import example, given
@@ -14,20 +16,9 @@ from leadsman.state.etcd_store import to_change
 from leadsman.state.store import Compacted, StoreError, Unavailable
 
 
-class Chunks:
-    """A body that arrives in these pieces and then ends, or falls silent."""
-
-    def __init__(self, *pieces: bytes, ends: bool = True):
-        self._pieces, self._ends = [*pieces], ends
-
-    async def readany(self) -> bytes:
-        if not self._pieces and not self._ends:
-            await asyncio.Event().wait()
-        return self._pieces.pop(0) if self._pieces else b""
-
-
-def lines(chunks: Chunks, silence_seconds: float = 5.0) -> LineReader:
-    return LineReader(chunks, silence_seconds)  # type: ignore[arg-type]
+def lines(*pieces: bytes) -> LineReader:
+    """Of a body that arrives in these pieces and then ends."""
+    return LineReader(Mock(readany=AsyncMock(side_effect=chain(pieces, repeat(b"")))), 5.0)
 
 
 async def all_of(reader: LineReader) -> list[bytes]:
@@ -44,13 +35,13 @@ def test_lines_are_whole_however_they_arrive(wanted: list[bytes], ended: bool, d
     body = b"\n".join(wanted) + (b"\n" if ended and wanted else b"")
     cuts = sorted(data.draw(st.sets(st.integers(1, max(1, len(body) - 1)), max_size=4)))
     pieces = [body[a:b] for a, b in zip([0, *cuts], [*cuts, len(body)], strict=True)]
-    assert asyncio.run(all_of(lines(Chunks(*filter(None, pieces))))) == wanted
+    assert asyncio.run(all_of(lines(*filter(None, pieces)))) == wanted
 
 
 async def test_a_line_that_nobody_could_hold_asks_for_a_listing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(etcd_http, "LONGEST_LINE_BYTES", 10)
     with pytest.raises(Compacted, match="larger than 10 bytes"):
-        await lines(Chunks(b"x" * 11)).next()
+        await lines(b"x" * 11).next()
 
 
 @pytest.mark.parametrize("endpoints", [(), ("127.0.0.1:2379",), ("http://a", "ftp://b")])

@@ -15,8 +15,8 @@ FRESH_SECONDS = 15.0
 NODES = ("a", "b", "c")
 
 
-def beat(seq: int, epoch: int = 1, push: float = 5.0) -> Heartbeat:
-    return Heartbeat(epoch=epoch, seq=seq, push_interval_seconds=push)
+def beat(seq: int, epoch: int = 1) -> Heartbeat:
+    return Heartbeat(epoch=epoch, seq=seq, push_interval_seconds=5.0)
 
 
 def key_of(kind: type[AnyRecord | Reward], node: str) -> str:
@@ -32,11 +32,11 @@ def listing(revision: int, *changes: Updated, cluster: str = "one") -> Listing:
     return Listing(tuple(StoredItem(c.key, c.value, c.mod_revision) for c in changes), revision, cluster)
 
 
-def followed(*seqs: int, every: float = 5.0) -> Snapshot:
-    """Node a, met in a listing at second 0 and then seen to beat."""
+def followed(*seqs: int) -> Snapshot:
+    """Node a, met in a listing at second 0 and then seen to beat every 5 s."""
     snapshot = snapshot_from_listing(Snapshot(), listing(1, changed(1, beat(0))))
     for i, seq in enumerate(seqs, 1):
-        snapshot = apply_changes(snapshot, [changed(i + 1, beat(seq))], i * every)
+        snapshot = apply_changes(snapshot, [changed(i + 1, beat(seq))], i * 5.0)
     return snapshot
 
 

@@ -37,13 +37,10 @@ def node(api: FakeApiServer, name: str, **devices: str) -> None:
     api.put(f"/api/v1/nodes/{name}", {"metadata": {"labels": labels}, "status": {"allocatable": allocatable}})
 
 
-def pod(
-    api: FakeApiServer, name: str, node: str = "", gpus: int = 1, phase: str = "Running", bandwidth: str = ""
-) -> None:
-    annotations = {"leadsman.dev/bandwidth": bandwidth} if bandwidth else {}
+def pod(api: FakeApiServer, name: str, node: str = "", gpus: int = 1, phase: str = "Running") -> None:
     container = {"name": "main", "resources": {"requests": {GPU: str(gpus)} if gpus else {}}}
-    body: dict[str, Any] = {"metadata": {"uid": name, "annotations": annotations}, "status": {"phase": phase}}
-    api.put(f"{PODS}/{name}", {**body, "spec": {"containers": [container], "nodeName": node}})
+    spec = {"containers": [container], "nodeName": node}
+    api.put(f"{PODS}/{name}", {"metadata": {"uid": name}, "status": {"phase": phase}, "spec": spec})
 
 
 async def test_a_node_shows_its_devices_and_who_has_them(api: FakeApiServer) -> None:

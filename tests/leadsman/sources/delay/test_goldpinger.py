@@ -22,8 +22,8 @@ def peer(host: int, ms: object = None, ok: bool = True, **more: object) -> dict[
     return {"OK": ok, "HostIP": f"10.0.0.{host}", "PodIP": f"10.1.0.{host}", "status-code": 200} | timed | more
 
 
-def reporter(host: int, peers: object, ok: bool = True) -> dict[str, Any]:
-    return {"OK": ok, "HostIP": f"10.0.0.{host}", "PodIP": f"10.1.0.{host}", "response": {"podResults": peers}}
+def reporter(host: int, peers: object) -> dict[str, Any]:
+    return {"OK": True, "HostIP": f"10.0.0.{host}", "PodIP": f"10.1.0.{host}", "response": {"podResults": peers}}
 
 
 def body(**stamp: Any) -> str:

@@ -2,7 +2,7 @@
 
 import contextlib
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -35,11 +35,11 @@ def decided_requests(rng: random.Random, steps: int = 8) -> Iterator[DecidedRequ
             yield DecidedRequest("preempt", pod, nodes, later, result, "", victims)
 
 
-def through_a_recording(requests: Iterator[DecidedRequest], again_at: int = 5) -> list[DecidedRequest]:
-    """again_at: where the recording begins again, as a new segment does."""
+def through_a_recording(requests: Iterable[DecidedRequest]) -> list[DecidedRequest]:
+    """After every five the recording begins again, as a new segment does."""
     encoder, decoder, read = RequestEncoder(), RequestDecoder(), list[DecidedRequest]()
     for number, request in enumerate(requests):
-        if number % again_at == 0:
+        if number % 5 == 0:
             encoder.begin()
             decoder = RequestDecoder()
         read += (each.request for each in decoder.decode(encoder.block(list(encoder.encode(request)), 1.0, 2.0)))
@@ -51,7 +51,7 @@ def through_a_recording(requests: Iterator[DecidedRequest], again_at: int = 5) -
 def test_the_request_comes_back(seed: int) -> None:
     """And its answer can be made again."""
     requests = list(decided_requests(random.Random(seed)))
-    for request, read in zip(requests, through_a_recording(iter(requests)), strict=True):
+    for request, read in zip(requests, through_a_recording(requests), strict=True):
         assert plain(read.inputs) == plain(request.inputs)
         assert read.answer == request.answer
         if isinstance(request.answer, FilterResult):

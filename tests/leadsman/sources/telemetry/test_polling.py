@@ -123,9 +123,9 @@ def group(*versions: str) -> Any:
     }
 
 
-def value(node: str, text: Any, timestamp: str | None = "2024-01-01T00:00:00Z", **more: Any) -> Any:
+def value(node: str, text: Any, **more: Any) -> Any:
     described = {"kind": "Node", "name": node, "apiVersion": "/v1"}
-    return {"describedObject": described, "timestamp": timestamp, "value": text, **more}
+    return {"describedObject": described, "timestamp": "2024-01-01T00:00:00Z", "value": text, **more}
 
 
 def values(**named: Any) -> Any:
