@@ -29,14 +29,7 @@ from leadsman.decision.inputs import (
     WorkloadIndex,
 )
 from leadsman.decision.model import PodInfo
-from leadsman.decision.policy import (
-    BreakerPolicy,
-    DelayPolicy,
-    EstimateMode,
-    NearestPolicy,
-    Policy,
-    ScoresPolicy,
-)
+from leadsman.decision.policy import BreakerPolicy, DelayPolicy, EstimateMode, NearestPolicy, Policy, ScoresPolicy
 from leadsman.decision.telemetry.taspolicy import Operator, PolicyKey, Rule, Strategy, TasPolicy
 from leadsman.decision.view import Views
 from leadsman.kube.quantity import NANO

@@ -43,6 +43,7 @@ from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Identity, Lat
 from leadsman.state.snapshot import NodeState, Snapshot
 from leadsman.state.store import LARGEST_TRANSACTION_OPS, Put
 from leadsman.testbed.etcd import Etcd
+from tests.testbed.background import running
 
 PEERS = 16
 _NEAR_STEPS = [step for step in range(-PEERS // 4, PEERS // 4 + 1) if step]
@@ -161,11 +162,7 @@ async def page_server(nodes: int, folder: Path, *, port: int = 0, hostile: bool 
 
 
 async def _start(
-    stack: AsyncExitStack,
-    store: EtcdStore,
-    cluster: InventedCluster,
-    port: int,
-    hostile: bool,
+    stack: AsyncExitStack, store: EtcdStore, cluster: InventedCluster, port: int, hostile: bool
 ) -> PageUrl:
     metrics, workers, journal = ExtenderMetrics(), WorkerPool(), Journal()
     stack.callback(workers.close)
@@ -186,16 +183,14 @@ async def _start(
     scheduler_port = await stack.enter_async_context(serve(app, "127.0.0.1", 0))
     loops = {**dict(followed.tasks()), "keep the page's history": live.run()}
     estimating = loops.pop("fit estimates")
-    tasks = [asyncio.create_task(each, name=name) for name, each in loops.items()]
-    tasks.append(asyncio.create_task(probe_requests.run(), name="write probe requests"))
-    stack.push_async_callback(_end, tasks)
+    await stack.enter_async_context(running(*loops.values(), probe_requests.run()))
     async with asyncio.timeout(LOADED_WITHIN_SECONDS):
         await followed.state.loaded.wait()
-        tasks.append(asyncio.create_task(_report(store, cluster), name="report"))
+        await stack.enter_async_context(running(_report(store, cluster)))
         while not _all_fresh(followed):  # noqa: ASYNC110 -- what is waited for has no event
             await asyncio.sleep(0.05)
     await followed.delays.estimator.run_once()
-    tasks.append(asyncio.create_task(estimating, name="fit estimates"))
+    await stack.enter_async_context(running(estimating))
     invent_history(live, cluster)
     url = f"http://127.0.0.1:{scheduler_port}"
     await _ask_for_pods(url, cluster, hostile)
@@ -206,12 +201,6 @@ async def _start(
 def _all_fresh(followed: FollowedSources) -> bool:
     now = time.monotonic()
     return all(now < state.fresh_until for state in followed.state.current.nodes.values())
-
-
-async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _report(store: EtcdStore, cluster: InventedCluster) -> None:

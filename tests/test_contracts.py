@@ -31,10 +31,7 @@ BREAKS = {
     ),
     "The agent measures and never decides": ("agent/run.py", "from leadsman.decision import policy"),
     "The extender decides and never plans": ("extender/decider.py", "from leadsman.planning import requeue"),
-    "The agent's rooms do not know each other": (
-        "agent/pods/incidents.py",
-        "from agent.hardware import kernel_files",
-    ),
+    "The agent's rooms do not know each other": ("agent/pods/incidents.py", "from agent.hardware import kernel_files"),
     "The agent's rules are pure": ("agent/pods/incident_ledger.py", "import time"),
     "A collector reads the host's files": ("agent/hardware/compute.py", "import aiohttp"),
     "Estimates know numbers only": ("leadsman/network/layers.py", "from leadsman.state import records"),

@@ -6,15 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 BINARIES_VARIABLE = "E2E_BIN"
-BINARIES = (
-    "kube-apiserver",
-    "etcd",
-    "kube-controller-manager",
-    "kube-scheduler",
-    "kubelet",
-    "kube-proxy",
-    "kubectl",
-)
+BINARIES = ("kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl")
 PROGRAMS = {
     "buildah": "buildah",
     "busybox": "busybox-static",

@@ -39,11 +39,7 @@ def kubelet(folder: Path, cgroup: str) -> Mapping[str, Any]:
         # Only the model of a small node: nothing is enforced.
         "systemReserved": {"memory": str(max(0, _machine_memory() - (ALLOCATABLE_GIB << 30) - EVICTED_BELOW))},
         "enforceNodeAllocatable": [],
-        "evictionHard": {
-            "nodefs.available": "1%",
-            "imagefs.available": "1%",
-            "memory.available": str(EVICTED_BELOW),
-        },
+        "evictionHard": {"nodefs.available": "1%", "imagefs.available": "1%", "memory.available": str(EVICTED_BELOW)},
     }
 
 

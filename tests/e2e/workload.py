@@ -51,11 +51,7 @@ def _workload(delay: str) -> dict[str, object]:
         "labelSelector": {"matchLabels": labels},
         "matchLabelKeys": ["pod-template-hash"],
     }
-    container = {
-        "name": "main",
-        "image": SANDBOX,
-        "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}},
-    }
+    container = {"name": "main", "image": SANDBOX, "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}}}
     pod = {"containers": [container], "topologySpreadConstraints": [constraint], "terminationGracePeriodSeconds": 0}
     metadata = {"labels": labels, "annotations": {"leadsman.dev/delay": delay}}
     spec = {"replicas": REPLICAS, "selector": {"matchLabels": labels}, "template": {"metadata": metadata, "spec": pod}}

@@ -2,13 +2,17 @@
 
 import base64
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from leadsman.state import keys
+from leadsman.state.etcd_http import EtcdAccess
+from leadsman.state.etcd_store import EtcdStore
+from leadsman.state.records import AnyRecord, encode_record
+from leadsman.state.store import Put
 from leadsman.testbed.etcd import Etcd, free_ports
 from tests.leadsman_process import LeadsmanProcess
 from tests.testbed.scripted_api_server import ApiServerThread
@@ -77,6 +81,14 @@ def records(etcd: Etcd, prefix: str) -> dict[str, Any]:
     first, end = (base64.b64encode(each.encode()).decode() for each in (prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1)))
     found = etcd.post("/v3/kv/range", {"key": first, "range_end": end}).get("kvs", [])
     return {base64.b64decode(kv["key"]).decode(): json.loads(base64.b64decode(kv["value"])) for kv in found}
+
+
+async def write_records(etcd: Etcd, by_node: Mapping[str, Iterable[AnyRecord]]) -> None:
+    """As an agent of each node does."""
+    store = EtcdStore(EtcdAccess((etcd.client_url,)))
+    for node, of_node in by_node.items():
+        await store.write([Put(keys.record_key(node, type(each)), encode_record(each)) for each in of_node])
+    await store.close()
 
 
 def reward(etcd: Etcd) -> dict[str, Any]:

@@ -34,12 +34,7 @@ NEAR_MS, FAR_MS = 10.0, 60.0
 WINDOW_SECONDS, PUSH_SECONDS, CALL_SECONDS = 4.0, 1.0, 1.0
 FOLLOWS_WITHIN_SECONDS = WINDOW_SECONDS / 2 + 1.1 * PUSH_SECONDS + CALL_SECONDS
 SLOW_MACHINE_SECONDS = 2.0
-RHYTHM = {
-    "push-interval": PUSH_SECONDS,
-    "call-timeout": CALL_SECONDS,
-    "probe-interval": 0.2,
-    "window": WINDOW_SECONDS,
-}
+RHYTHM = {"push-interval": PUSH_SECONDS, "call-timeout": CALL_SECONDS, "probe-interval": 0.2, "window": WINDOW_SECONDS}
 PORT = 9102
 
 

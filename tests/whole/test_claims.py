@@ -97,11 +97,7 @@ PREFER_LARGE = [
 
 @pytest.mark.parametrize(("prior", "node", "request_met"), [(1.0, "edge-2", "gpus/any"), (2.0, "edge-1", "gpus/large")])
 def test_a_claim_with_first_available_gets_what_it_prefers_only_where_its_type_gains_by_it(
-    prior: float,
-    node: str,
-    request_met: str,
-    cluster: ClaimCluster,
-    extender: Callable[[str], LeadsmanProcess],
+    prior: float, node: str, request_met: str, cluster: ClaimCluster, extender: Callable[[str], LeadsmanProcess]
 ) -> None:
     asked = extender(f"devices: {{gain_prior: {prior}, gain_explore_ratio: 0}}\n")
     cluster.claiming_pod("train", firstAvailable=PREFER_LARGE)

@@ -7,17 +7,13 @@ from typing import Any
 import pytest
 
 from leadsman.kube.resources import LEASES
-from leadsman.state import keys
-from leadsman.state.etcd_http import EtcdAccess
-from leadsman.state.etcd_store import EtcdStore
-from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency, encode_record
-from leadsman.state.store import Put
+from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency
 from leadsman.testbed.api_objects import parse_path
 from leadsman.testbed.etcd import Etcd
 from tests.leadsman_process import LeadsmanProcess
 from tests.testbed.scripted_api_server import ApiServerThread, FakeApiServer, RecordedRequest
 from tests.waiting import blocked_until as until
-from tests.whole.conftest import Start
+from tests.whole.conftest import Start, write_records
 
 LEASE = LEASES.path("leadsman", "leadsman-controller")
 NODES = [f"n{number:04}" for number in range(1_000)]
@@ -62,13 +58,10 @@ def writes(api: ApiServerThread, since: int, by: str) -> list[RecordedRequest]:
 
 async def put_states(etcd: Etcd) -> None:
     """A thousand nodes that have measured 32 others."""
-    store = EtcdStore(EtcdAccess((etcd.client_url,)))
     latency = Latency({to: PeerLatency(30, 30, p50_ms=50.0, p95_ms=60.0, min_ms=40.0) for to in NODES[:32]})
     for sequence in (1, 2):
-        for node in NODES:
-            records = (Identity("pod", 1, "10.0.0.1"), latency, Heartbeat(1, sequence, 60.0))
-            await store.write([Put(keys.record_key(node, type(each)), encode_record(each)) for each in records])
-    await store.close()
+        records = (Identity("pod", 1, "10.0.0.1"), latency, Heartbeat(1, sequence, 60.0))
+        await write_records(etcd, dict.fromkeys(NODES, records))
 
 
 def test_200_pods_of_32_bounds_at_1000_nodes_leave_the_lease_where_it_is(

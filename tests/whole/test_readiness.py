@@ -2,14 +2,10 @@
 
 import asyncio
 
-from leadsman.state import keys
-from leadsman.state.etcd_http import EtcdAccess
-from leadsman.state.etcd_store import EtcdStore
-from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency, encode_record
-from leadsman.state.store import Put
+from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency
 from leadsman.testbed.etcd import Etcd
 from tests.waiting import blocked_until as until
-from tests.whole.conftest import Start
+from tests.whole.conftest import Start, write_records
 
 
 def test_a_new_replica_is_ready_once_each_node_has_reported_since_it_was_listed(start: Start, etcd: Etcd) -> None:
@@ -27,8 +23,6 @@ def test_a_new_replica_is_ready_once_each_node_has_reported_since_it_was_listed(
 async def report(etcd: Etcd, sequence: int) -> None:
     """As two agents that are 9 ms apart, and report each 9 s."""
     window = PeerLatency(30, 30, p50_ms=9.0, p95_ms=9.0, min_ms=9.0, jitter_ms=0.1)
-    store = EtcdStore(EtcdAccess((etcd.client_url,)))
-    for node, peer in (("a", "b"), ("b", "a")):
-        records = Identity("pod", 1, "10.0.0.1"), Latency({peer: window}), Heartbeat(1, sequence, 9.0)
-        await store.write([Put(keys.record_key(node, type(each)), encode_record(each)) for each in records])
-    await store.close()
+    common = Identity("pod", 1, "10.0.0.1"), Heartbeat(1, sequence, 9.0)
+    pairs = {"a": "b", "b": "a"}
+    await write_records(etcd, {node: (Latency({peer: window}), *common) for node, peer in pairs.items()})

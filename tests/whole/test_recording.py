@@ -54,8 +54,7 @@ class Reports:
         peers = {peer: self._window() for peer in rng.sample(NODES, 8) if peer != node}
         records = (Latency(peers), Hardware({CPU_PRESSURE: rng.random()}), Heartbeat(1, self._seq, 5.0))
         yield Put(
-            keys.reward_key(node, "web"),
-            encode_record(Reward(1.0, healthy=rng.uniform(1, 9), failed=rng.random())),
+            keys.reward_key(node, "web"), encode_record(Reward(1.0, healthy=rng.uniform(1, 9), failed=rng.random()))
         )
         for record in records:
             yield Put(keys.record_key(node, type(record)), encode_record(record))

@@ -8,24 +8,13 @@ from contextlib import ExitStack
 
 from msgspec import Struct
 
-from leadsman.state import keys, metric_names
-from leadsman.state.etcd_http import EtcdAccess
-from leadsman.state.etcd_store import EtcdStore
-from leadsman.state.records import Hardware, Heartbeat, Identity, encode_record
-from leadsman.state.store import Put
+from leadsman.state import metric_names
+from leadsman.state.records import Hardware, Heartbeat, Identity
 from leadsman.testbed.etcd import Etcd
 from tests.leadsman_process import LeadsmanProcess
-from tests.testbed.paper_cluster import (
-    COLLECTIONS,
-    CONTROLLER,
-    DEFAULT_PODS,
-    EXTENDER,
-    PaperCluster,
-    add_node,
-    install,
-)
+from tests.testbed.paper_cluster import COLLECTIONS, CONTROLLER, DEFAULT_PODS, EXTENDER, PaperCluster, add_node, install
 from tests.waiting import blocked_until as until
-from tests.whole.conftest import Start
+from tests.whole.conftest import Start, write_records
 from tests.whole.devices.extenders_in_turn import ExtendersInTurn
 
 VF = "openshift.io/sriov"
@@ -66,7 +55,7 @@ class Reports:
     altered."""
 
     def __init__(self, etcd: Etcd, by_node: dict[str, dict[str, float]]) -> None:
-        self._url, self._by_node, self._stop = etcd.client_url, by_node, threading.Event()
+        self._etcd, self._by_node, self._stop = etcd, by_node, threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
 
     def __enter__(self) -> "Reports":
@@ -78,14 +67,11 @@ class Reports:
         self._thread.join()
 
     async def _run(self) -> None:
-        store = EtcdStore(EtcdAccess((self._url,)))
         for seq in itertools.count(1):
-            for node, values in self._by_node.items():
-                records = (Identity("uid", 1, "127.0.0.1"), Hardware(values), Heartbeat(1, seq, 5.0))
-                await store.write([Put(keys.record_key(node, type(each)), encode_record(each)) for each in records])
+            common = Identity("uid", 1, "127.0.0.1"), Heartbeat(1, seq, 5.0)
+            await write_records(self._etcd, {node: (Hardware(each), *common) for node, each in self._by_node.items()})
             if await asyncio.to_thread(self._stop.wait, 1.0):
                 break
-        await store.close()
 
 
 def link(gbit: float) -> dict[str, float]:
