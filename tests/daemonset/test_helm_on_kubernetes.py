@@ -12,7 +12,7 @@ import pytest
 
 from leadsman.cli.certs_actions import ETCD_CA_SECRET
 from leadsman.cli.main import main
-from tests.daemonset.conftest import CHART, EVERY_SETTING, MANIFESTS, PROFILES
+from tests.daemonset.conftest import CHART, EVERY_SETTING
 from tests.leadsman.cli.uninstalling.test_uninstall_on_kubernetes import Kubectl, kubectl, search
 from tests.testbed.kube_apiserver import KubeApiServer
 from tests.waiting import blocked_until
@@ -89,24 +89,3 @@ def test_the_job_makes_the_certificates_and_goes_and_an_uninstall_leaves_an_empt
     main(["uninstall", f"--kubeconfig={cluster.kubeconfig()}", "--delete", "--crd"])
     assert "leadsman-ca" in capsys.readouterr().out
     assert search(kubectl) == ["Namespace/leadsman"]
-
-
-def test_an_api_server_takes_every_profile_from_kustomize_and_chart(
-    helm: str, cluster: KubeApiServer, kubectl: Kubectl
-) -> None:
-    """All of it under strict validation, written down first in the namespace that each needs."""
-    for name in ("leadsman", "leadsman-placeholders"):
-        kubectl("create", "namespace", name)
-    for profile in PROFILES:
-        dry = ("apply", "--dry-run=server", "--validate=strict", "-o", "name")
-        theirs = kubectl(*dry, "-k", str(MANIFESTS / "profiles" / profile))
-        command = [helm, "template", "leadsman", str(CHART), "-n", "leadsman", "--no-hooks", f"--set=profile={profile}"]
-        rendered = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        ours = kubectl(*dry, "-f", "-", text=rendered)
-        assert len(ours.split()) > 20
-        assert without_settings(ours) == without_settings(theirs) - {"namespace/leadsman"}
-
-
-def without_settings(listed: str) -> set[str]:
-    """kustomize's name of the settings has a hash."""
-    return {name for name in listed.split() if "leadsman-settings" not in name}

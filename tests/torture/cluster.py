@@ -5,6 +5,7 @@ row can silence. What the run itself stops is noted in the log as Down.
 """
 
 import asyncio
+import base64
 import contextlib
 import io
 import itertools
@@ -297,6 +298,11 @@ def hot_policy() -> dict[str, Any]:
 def _words(flags: Mapping[str, str]) -> Iterator[str]:
     for flag, value in flags.items():
         yield from (f"--{flag}", value)
+
+
+def as_base64(value: str | bytes) -> str:
+    """As etcd's gateway takes keys and values."""
+    return base64.b64encode(value.encode() if isinstance(value, str) else value).decode()
 
 
 def memory_limit(kind: str) -> int:

@@ -1,7 +1,6 @@
 """Rows that break etcd or the lines of many processes to it."""
 
 import asyncio
-import base64
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -10,7 +9,7 @@ from urllib.error import HTTPError
 
 from extender.app import FAILED_LISTING_GRACE_SECONDS
 from leadsman.testbed.etcd import Etcd
-from tests.torture.cluster import Cluster
+from tests.torture.cluster import Cluster, as_base64
 from tests.torture.rows import LEADER_SECONDS, Stage, row
 from tests.torture.shape import ETCD, EXTENDER_B, LAST_AGENT
 
@@ -150,10 +149,10 @@ async def etcd_full(stage: Stage) -> AsyncIterator[None]:
 
 
 def _fill(post: Callable[[str, dict], dict]) -> None:
-    value = base64.b64encode(b"x" * 500_000).decode()
+    value = as_base64(b"x" * 500_000)
     for number in range(200):
         try:
-            post("/v3/kv/put", {"key": _key(f"/filler/{number}"), "value": value})
+            post("/v3/kv/put", {"key": as_base64(f"/filler/{number}"), "value": value})
         except HTTPError:
             return
     raise RuntimeError("100 MB did not fill etcd")
@@ -161,16 +160,12 @@ def _fill(post: Callable[[str, dict], dict]) -> None:
 
 def _make_room(cluster: Cluster) -> None:
     first = cluster.etcd[0]
-    deleted = first.post("/v3/kv/deleterange", {"key": _key("/filler/"), "range_end": _key("/filler0")})
+    deleted = first.post("/v3/kv/deleterange", {"key": as_base64("/filler/"), "range_end": as_base64("/filler0")})
     first.post("/v3/kv/compaction", {"revision": deleted["header"]["revision"], "physical": True})
     for member in cluster.etcd:
         member.post("/v3/maintenance/defragment", {})
     for alarm in first.post("/v3/maintenance/alarm", {}).get("alarms", []):
         first.post("/v3/maintenance/alarm", {"action": "DEACTIVATE", **alarm})
-
-
-def _key(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()
 
 
 @row(8, EXTENDER_B)

@@ -1,7 +1,6 @@
 """Rows of hostile input: to any port, from the API server's users, under a node's own prefix in etcd."""
 
 import asyncio
-import base64
 import contextlib
 import gzip
 import json
@@ -16,7 +15,7 @@ from urllib.parse import urlsplit
 from leadsman.cli.demo import scheduler_request
 from leadsman.state import keys
 from leadsman.testbed.api_objects import ObjectPath
-from tests.torture.cluster import POLICIES, Cluster
+from tests.torture.cluster import POLICIES, Cluster, as_base64
 from tests.torture.rows import AGENT_SECONDS, Stage, row
 from tests.torture.shape import (
     CLUSTER_NODES,
@@ -220,22 +219,20 @@ async def _schedule(stage: Stage, extender: str, args: dict[str, Any]) -> None:
 
 
 def _put(cluster: Cluster, items: Mapping[str, bytes]) -> None:
-    _write(cluster, [{"requestPut": {"key": _text(key), "value": _text(value)}} for key, value in items.items()])
+    _write(
+        cluster, [{"requestPut": {"key": as_base64(key), "value": as_base64(value)}} for key, value in items.items()]
+    )
 
 
 def _delete(cluster: Cluster, names: Iterable[str]) -> None:
     """Key by key: all of a large range at once holds up etcd for seconds, which would be another row."""
-    _write(cluster, [{"requestDeleteRange": {"key": _text(key)}} for key in names])
+    _write(cluster, [{"requestDeleteRange": {"key": as_base64(key)}} for key in names])
 
 
 def _write(cluster: Cluster, operations: Sequence[Mapping[str, object]]) -> None:
     """Through a member that runs, in transactions of 128."""
     for start in range(0, len(operations), 128):
         cluster.etcd[0].post("/v3/kv/txn", {"success": operations[start : start + 128]})
-
-
-def _text(value: str | bytes) -> str:
-    return base64.b64encode(value.encode() if isinstance(value, str) else value).decode()
 
 
 def _old_etcd(cluster: Cluster) -> str:
