@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
@@ -19,6 +19,7 @@ from leadsman.cli.demo import scheduler_request
 from leadsman.cli.explain import decision_text
 from leadsman.testbed.etcd import die_with_parent
 from tests.dockerfile import malloc_limits
+from tests.waiting import blocked_until
 
 PATIENCE_SECONDS = 30.0
 
@@ -69,6 +70,11 @@ class LeadsmanProcess:
         except URLError as error:
             read = getattr(error, "read", None)
             return getattr(error, "code", 0), read().decode() if read else str(error)
+
+    def ready(self, within_seconds: float = 60.0) -> Self:
+        """Itself, once it is."""
+        blocked_until(lambda: self.get("/readyz")[0] == 200, f"{self.log_file.name}: ready", within_seconds)
+        return self
 
     def post(self, verb: str, body: Any, timeout_seconds: float = 10.0) -> Any:
         """What an extender answers to kube-scheduler."""

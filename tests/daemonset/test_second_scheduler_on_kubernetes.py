@@ -41,11 +41,9 @@ def extender(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         command = ["extender", *flags, "--api-listen=127.0.0.1:0", "--etcd", etcd.client_url]
         process = LeadsmanProcess(command, url, ops_url, folder / "extender.log")
         try:
-            blocked_until(lambda: process.get("/readyz")[0] == 200, "the extender is ready")
-            yield url
+            yield process.ready().url
         finally:
-            process.child.kill()
-            process.child.wait()
+            process.kill()
 
 
 @pytest.fixture(scope="module")

@@ -55,8 +55,7 @@ def start(tmp_path: Path, etcd: Etcd) -> Iterator[Start]:
 
     yield started
     for process in running:
-        process.child.kill()
-        process.child.wait()
+        process.kill()
 
 
 @pytest.fixture

@@ -28,8 +28,7 @@ def told(etcd: Etcd, node: str) -> dict[str, Any]:
 def test_a_refused_bind_is_told_to_the_node_and_an_api_server_that_is_away_blames_none(
     start: Start, api: ApiServerThread, etcd: Etcd
 ) -> None:
-    extender = start("extender", "--bind", "--kube-api", api.url)
-    until(lambda: extender.get("/readyz")[0] == 200, "the extender is ready")
+    extender = start("extender", "--bind", "--kube-api", api.url).ready()
     api.call(lambda server: server.fail("create", 503, times=10))
     assert bind(extender, "edge-1")[1]
     api.call(lambda server: server.fail("create", 422, times=1000))

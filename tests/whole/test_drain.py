@@ -37,8 +37,7 @@ def terminate(extender: LeadsmanProcess) -> None:
 def test_a_kept_connection_is_answered_and_told_to_close_and_new_ones_are_answered_for_the_whole_drain(
     start: Start,
 ) -> None:
-    extender = start("extender", f"--drain-seconds={DRAIN_SECONDS:g}")
-    until(lambda: extender.get("/readyz")[0] == 200, "the extender is ready")
+    extender = start("extender", f"--drain-seconds={DRAIN_SECONDS:g}").ready()
     kept = connect(extender)
     assert filter_on(kept).getheader("Connection") is None
     began = time.monotonic()
@@ -53,8 +52,7 @@ def test_a_kept_connection_is_answered_and_told_to_close_and_new_ones_are_answer
 
 
 def test_a_second_signal_ends_the_drain(start: Start) -> None:
-    extender = start("extender", "--drain-seconds=600")
-    until(lambda: extender.get("/readyz")[0] == 200, "the extender is ready")
+    extender = start("extender", "--drain-seconds=600").ready()
     terminate(extender)
     extender.child.send_signal(signal.SIGINT)
     assert extender.child.wait(10) == 0

@@ -96,8 +96,7 @@ def cluster(kubernetes_binaries: Path, tmp_path: Path) -> Iterator[FullCluster]:
 @pytest.fixture
 def extender(cluster: FullCluster, start: Start) -> LeadsmanProcess:
     """Asked by a kube-scheduler that has filled the cluster."""
-    one = start("extender", "--self-healing", "--kubeconfig", str(cluster.api.kubeconfig(EXTENDER)))
-    until(lambda: one.get("/readyz")[0] == 200, "the extender is up")
+    one = start("extender", "--self-healing", "--kubeconfig", str(cluster.api.kubeconfig(EXTENDER))).ready()
     cluster.schedule(one.url, preempts=True, preemptVerb="preempt", ignorable=True)
     cluster.fill()
     full = lambda: len(cluster.bound("filler-")) == 30 and len(cluster.holders()) == 10  # noqa: E731

@@ -88,8 +88,7 @@ def test_each_kind_works_end_to_end(installed: None, agent: Start, start: Start,
         measuring = agent(
             "edge-1", 1, "--kube-api", api.url, "--owner", "pod-1", "--plugins=files,connect", "--observe-seconds=1"
         )
-        extender = start("extender", "--policy", str(policy))
-        until(lambda: extender.get("/readyz")[0] == 200, "the extender is ready", LONG_SECONDS)
+        extender = start("extender", "--policy", str(policy)).ready(LONG_SECONDS)
         until(lambda: 0 < measuring.metric("leadsman_custom_files_used_ratio") < 1, "the plugin's metric", LONG_SECONDS)
         qualities = lambda: reward(etcd).get("qualities", {}).keys()  # noqa: E731
         until(lambda: qualities() == {"connect_seconds"}, "the plugin's reward in etcd", LONG_SECONDS)

@@ -15,7 +15,7 @@ def test_a_new_replica_is_ready_once_each_node_has_reported_since_it_was_listed(
     extender = start("extender")
     until(lambda: extender.get("/readyz") == (503, "waits for each node's next report (2 missing)\n"), "it waits")
     asyncio.run(report(etcd, 2))
-    until(lambda: extender.get("/readyz")[0] == 200, "ready")
+    extender.ready()
     pod = {"metadata": {"name": "p", "annotations": {"leadsman.dev/delay": "node/b: 5 all accept"}}, "spec": {}}
     assert extender.post("filter", {"Pod": pod, "NodeNames": ["a"]})["NodeNames"] == []
 

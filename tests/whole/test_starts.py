@@ -29,8 +29,7 @@ def test_what_cannot_be_used_is_named(command: str, said: str, start: Start, tmp
 
 
 def test_a_second_agent_gives_up_naming_the_first_or_the_port_that_it_has(agent: Start) -> None:
-    first = agent("edge-1", 1, "--owner", "pod-1")
-    until(lambda: first.get("/readyz")[0] == 200, "the first agent ready")
+    first = agent("edge-1", 1, "--owner", "pod-1").ready()
     same_node = agent("edge-1", 2, "--owner", "pod-2")
     same_port = agent("edge-2", 1, port=int(first.url.rpartition(":")[2]))
     assert same_node.child.wait(60) == same_port.child.wait(60) == 1

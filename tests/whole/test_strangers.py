@@ -9,7 +9,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tests.fuzz.mutation import mutate_document, mutate_text
-from tests.waiting import blocked_until as until
 from tests.whole.conftest import Start
 
 ANSWER_SECONDS = 3.0
@@ -77,8 +76,7 @@ async def send_all(url: str, requests: list[bytes]) -> list[bytes]:
 
 
 async def test_no_request_leaves_a_traceback_in_the_extender_s_log(start: Start) -> None:
-    process = start("extender")
-    await asyncio.to_thread(until, lambda: process.get("/readyz")[0] == 200, "ready")
+    process = start("extender").ready()
     answers = await send_all(process.url, [*BAD_REQUESTS, *corpus_requests(20)])
     answers += await send_all(process.ops_url, list(BAD_REQUESTS))
     assert [answer[:80] for answer in answers if answer.startswith(b"HTTP/1.1 5")] == []

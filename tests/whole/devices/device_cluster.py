@@ -126,15 +126,13 @@ class ScheduledCluster:
         self._nodes = len(nodes)
         self._stack.enter_context(Reports(self._etcd, dict.fromkeys(nodes, reported)))
         self.service = self._stack.enter_context(ExtendersInTurn([self.extender(), self.extender()]))
-        controller = self._start("controller", *self._flags(CONTROLLER))
-        until(lambda: controller.get("/readyz")[0] == 200, "the controller is up", SETTLE_SECONDS)
+        self._start("controller", *self._flags(CONTROLLER)).ready(SETTLE_SECONDS)
         self.cluster.schedule(self.service.url)
         return self.service
 
     def extender(self) -> LeadsmanProcess:
         """One more, ready."""
-        one = self._start("extender", *self._flags(EXTENDER))
-        until(lambda: one.get("/readyz")[0] == 200, "an extender is up", SETTLE_SECONDS)
+        one = self._start("extender", *self._flags(EXTENDER)).ready(SETTLE_SECONDS)
         fresh = 'leadsman_state_nodes{freshness="fresh"}'
         until(lambda: one.metric(fresh) == self._nodes, "the reports are fresh", SETTLE_SECONDS)
         return one

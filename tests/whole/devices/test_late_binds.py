@@ -64,10 +64,9 @@ def test_160_of_200_pods_are_placed_and_none_twice_while_one_extender_is_killed(
         for number in range(PODS):
             api.put(f"/api/v1/namespaces/default/pods/pod-{number}", pod(f"pod-{number}"))
         flags = ("--devices", "--policy", str(policy), "--kube-api", api.url)
-        extenders = [start("extender", *flags) for _ in range(2)]
+        extenders = [start("extender", *flags).ready(SECONDS) for _ in range(2)]
         fresh = 'leadsman_state_nodes{freshness="fresh"}'
         for each in extenders:
-            until(lambda each=each: each.get("/readyz")[0] == 200, "an extender is up", SECONDS)
             until(lambda each=each: each.metric(fresh) == len(NODES), "the reports are fresh", SECONDS)
 
         bound: dict[str, str] = {}
