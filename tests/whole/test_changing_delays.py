@@ -4,8 +4,6 @@ The stated time: a median has moved when half a window's probes are new, the nex
 extender hears of it within a call. So half a window + 1.1 P + T; 23.5 s as installed, 4.1 s here.
 """
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,21 +64,18 @@ def cluster(
     net: VirtualNetwork, uplinks: Uplinks, etcd: Etcd, start: Start, tmp_path: Path
 ) -> Iterator[LeadsmanProcess]:
     """An extender that knows five nodes, each measured by every other."""
-    children = []
+    agents = []
     etcd_url = f"http://{uplinks.local_address}:{etcd.port}"
     rhythm = [word for name, seconds in RHYTHM.items() for word in (f"--{name}-seconds", str(seconds))]
     for node in net.hosts:
         where = ["--address", net.address(node), "--listen", f"0.0.0.0:{PORT}", "--etcd", etcd_url]
-        command = [sys.executable, "-m", "leadsman.cli.main", "agent", "--node-name", node, *where, *rhythm]
-        with (tmp_path / f"{node}.log").open("wb") as log:
-            children.append(subprocess.Popen(net.command(node, command), stdout=log, stderr=log))
+        command, log = ["agent", "--node-name", node, *where, *rhythm], tmp_path / f"{node}.log"
+        agents.append(LeadsmanProcess(command, "", "", log, net.command(node, ())))
     extender = start("extender")
     until(lambda: measured(extender) == len(net.hosts), "five nodes that know all others", 60)
     yield extender
-    for child in children:
-        child.terminate()
-    for child in children:
-        child.wait(10)
+    for one in agents:
+        one.kill()
 
 
 def measured(extender: LeadsmanProcess) -> int:
