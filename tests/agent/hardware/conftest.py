@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -16,13 +16,8 @@ from agent.hardware.reading import HardwareReading, run_collector
 from leadsman.plugin import HostRoots, MetricFamily
 from tests.host_trees import HOSTS, unpack
 
-
-class Space(NamedTuple):
-    """As psutil.disk_usage answers, the same for every path."""
-
-    total: int = 100_000
-    used: int = 60_000
-    free: int = 35_000
+SPACE = SimpleNamespace(total=100_000, used=60_000, free=35_000)
+"""As psutil.disk_usage answers, the same for every path."""
 
 
 def roots_of(root: Path) -> HostRoots:
@@ -31,8 +26,6 @@ def roots_of(root: Path) -> HostRoots:
 
 Unpacked = Callable[[str], HostRoots]
 Tree = Callable[[Mapping[str, str]], HostRoots]
-Values = Callable[[CollectFunction, HostRoots, MetricFamily], dict[Labels, float]]
-ReadingOf = Callable[..., HardwareReading]
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +64,7 @@ def tree(tmp_path: Path) -> Tree:
 
 def scripted() -> dict[str, CollectFunction]:
     """The standard collectors, but for what a tree cannot hold: space on filesystems, this machine's GPUs."""
-    space = functools.partial(disks.collect_filesystems, usage=lambda path: Space())
+    space = functools.partial(disks.collect_filesystems, usage=lambda path: SPACE)
     return default_collectors() | {"filesystems": space, "nvidia": NvidiaCollector(no_package)}
 
 
@@ -79,28 +72,12 @@ def no_package() -> None:
     raise ImportError("pynvml")
 
 
-@pytest.fixture
-def values() -> Values:
+def values(collect: CollectFunction, roots: HostRoots, family: MetricFamily) -> dict[Labels, float]:
     """A collector's samples of one family: labels → value."""
-
-    def of(collect: CollectFunction, roots: HostRoots, family: MetricFamily) -> dict[Labels, float]:
-        found = [item for item in collect(roots) if getattr(item, "family", None) == family]
-        return {sample.labels: sample.value for sample in found}
-
-    return of
+    found = [item for item in collect(roots) if getattr(item, "family", None) == family]
+    return {sample.labels: sample.value for sample in found}
 
 
-@pytest.fixture
-def reading_of() -> ReadingOf:
+def reading_of(roots: HostRoots) -> HardwareReading:
     """All collectors on one tree, at a clock that stands still."""
-
-    def of(roots: HostRoots, at_seconds: float = 0.0) -> HardwareReading:
-        outcomes = {name: run_collector(collect, roots, lambda: at_seconds) for name, collect in scripted().items()}
-        return HardwareReading(at_seconds, outcomes)
-
-    return of
-
-
-@pytest.fixture
-def hosts() -> Path:
-    return HOSTS
+    return HardwareReading(0.0, {name: run_collector(each, roots, lambda: 0.0) for name, each in scripted().items()})

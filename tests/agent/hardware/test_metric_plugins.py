@@ -2,47 +2,32 @@
 
 import math
 import time
-from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import generate_latest
 
 from agent.hardware.metric_plugins import MAX_SERIES, MetricPlugin
 from agent.hardware.monitor import HardwareMonitor, hardware_metrics
 from agent.hardware.reading import Failed
-from leadsman.plugin import HostRoots, MetricFamily, Sample, counter, gauge
+from leadsman.plugin import HostRoots, MetricFamily, counter, gauge
 from leadsman.runtime.scrape import create_registry
 
 USED = gauge("used_ratio", "Used.")
 JOBS = counter("jobs_total", "Jobs.", "queue")
 
 
-class Given:
-    """A plugin that gives these."""
-
-    api_version = 1
-
-    def __init__(self, *items: object) -> None:
-        self.items = items
-
-    def collect(self, roots: HostRoots) -> Iterable[Sample]:
-        return self.items  # type: ignore[return-value]
-
-
-def monitored(plugin: object, deadline_seconds: float = 30.0) -> HardwareMonitor:
-    collectors = {"custom_mine": MetricPlugin("mine", plugin)}  # type: ignore[arg-type]
-    return HardwareMonitor(HostRoots(), collectors=collectors, deadline_seconds=deadline_seconds)
-
-
-def page(monitor: HardwareMonitor) -> str:
-    registry: CollectorRegistry = create_registry(lambda: hardware_metrics(monitor.latest))
-    return generate_latest(registry).decode()
+def monitored(*items: object) -> HardwareMonitor:
+    """With a plugin that gives these."""
+    plugin: Any = SimpleNamespace(api_version=1, collect=lambda roots: items)
+    return HardwareMonitor(HostRoots(), collectors={"custom_mine": MetricPlugin("mine", plugin)}, deadline_seconds=30.0)
 
 
 async def test_it_is_shown_under_the_plugin_s_name_and_a_gauge_without_labels_is_reported() -> None:
-    monitor = monitored(Given(USED(0.25), JOBS(3, "a"), JOBS(4, "b")))
+    monitor = monitored(USED(0.25), JOBS(3, "a"), JOBS(4, "b"))
     await monitor.run_round()
-    text = page(monitor)
+    text = generate_latest(create_registry(lambda: hardware_metrics(monitor.latest))).decode()
     assert "leadsman_custom_mine_used_ratio 0.25\n" in text
     assert 'leadsman_custom_mine_jobs_total{queue="b"} 4.0\n' in text
     assert 'leadsman_collector_success{collector="custom_mine"} 1.0\n' in text
@@ -68,6 +53,6 @@ async def test_it_is_shown_under_the_plugin_s_name_and_a_gauge_without_labels_is
     ],
 )
 async def test_what_cannot_be_shown_is_the_plugin_s_failure_with_a_reason(items: list[object], error: str) -> None:
-    outcome = (await monitored(Given(*items)).run_round()).outcomes["custom_mine"]
+    outcome = (await monitored(*items).run_round()).outcomes["custom_mine"]
     assert isinstance(outcome, Failed)
     assert error in outcome.error

@@ -22,8 +22,7 @@ DEADLINE = 1.0
 class Clock:
     """Monotonic time that a test can move on."""
 
-    def __init__(self):
-        self.offset = 0.0
+    offset = 0.0
 
     def __call__(self):
         return time.monotonic() + self.offset
@@ -115,11 +114,8 @@ async def test_the_second_round_knows_rates(server: HostRoots) -> None:
     assert monitor.record(now[0]).values[metric_names.DISK_BUSY] == pytest.approx(0.5, abs=0.02)
 
 
-def test_a_stuck_sensor_does_not_keep_the_process(server: HostRoots, tmp_path: Path) -> None:
+def test_a_stuck_sensor_does_not_keep_the_process(server: HostRoots, sensor) -> None:
     """In a process of its own: it must end although the sensor's read never returns."""
-    path = Path(server.sys) / "class/hwmon/hwmon4/temp1_input"
-    path.unlink()
-    os.mkfifo(path)
     script = (
         "import asyncio, sys\n"
         "from agent.hardware.monitor import HardwareMonitor\n"
@@ -139,7 +135,6 @@ def test_a_stuck_sensor_does_not_keep_the_process(server: HostRoots, tmp_path: P
 # Threads, deadlines and what happens to a collector that does not come back. An Event stands for the stuck driver.
 
 SAMPLE = compute.LOAD1(0.5)
-COLLECTOR_DEADLINE = 0.5
 
 
 @pytest.fixture
@@ -148,35 +143,23 @@ def gate():
     event = threading.Event()
     yield event
     event.set()
-    for thread in hardware_threads():
+    for thread in threads():
         thread.join(5)
-    assert hardware_threads() == []
-
-
-def hardware_threads():
-    return [thread for thread in threading.enumerate() if thread.name == "hardware"]
-
-
-def stuck_at(event):
-    def collect(roots):
-        event.wait(30)
-        yield SAMPLE
-
-    return collect
-
-
-async def swept(todo):
-    return await CollectorRun(todo, HostRoots(), time.monotonic, COLLECTOR_DEADLINE).complete()
+    assert threads() == []
 
 
 async def test_a_stuck_thread_starts_nothing_when_it_comes_back(gate) -> None:
     calls = []
 
+    def stuck(roots):
+        gate.wait(30)
+        yield SAMPLE
+
     def after(roots):
         calls.append(1)
         yield SAMPLE
 
-    result = await swept({"stuck": stuck_at(gate), "after": after})
+    result = await CollectorRun({"stuck": stuck, "after": after}, HostRoots(), time.monotonic, 0.5).complete()
     gate.set()
     result.stuck["stuck"][1].join(5)
     assert calls == [1]
@@ -201,5 +184,5 @@ async def test_cancelled_it_starts_no_further_collector(gate) -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     gate.set()
-    [thread.join(5) for thread in hardware_threads()]
+    [thread.join(5) for thread in threads()]
     assert calls == []

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agent.hardware import network
 from agent.hardware.network import BadDump, is_complete, physical_functions, read_link_dump
 from leadsman.plugin import HostRoots, NoData
-from tests.agent.hardware.conftest import Tree, Values
+from tests.agent.hardware.conftest import Tree, values
 
 
 def attribute(kind: int, value: bytes) -> bytes:
@@ -44,7 +44,7 @@ def test_rates_are_read_function_by_function(old: bool) -> None:
     assert list(physical_functions(dump)) == [("ens1f0", [2000, 0, 500])]
 
 
-def test_a_function_without_a_rate_is_not_counted_as_limited(server: HostRoots, values: Values) -> None:
+def test_a_function_without_a_rate_is_not_counted_as_limited(server: HostRoots) -> None:
     collector = partial(network.collect_sriov, read_dump=lambda: DUMP)
     assert values(collector, server, network.LIMITED_BITS) == {("ens1f0",): 2.5e9, ("ens1f1",): 0}
     assert values(collector, server, network.LIMITED) == {("ens1f0",): 2, ("ens1f1",): 0}
