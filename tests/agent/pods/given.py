@@ -21,16 +21,9 @@ def running(ready: bool = True, started: str = T0, **last: Any) -> dict[str, Any
     return {"ready": ready, "state": {"running": {"startedAt": started}}, "lastState": last}
 
 
-def ended(exit_code: int, reason: str = "Error", began: str = T0, over: str = "2026-03-01T12:00:10Z") -> dict[str, Any]:
-    return {
-        "terminated": {
-            "exitCode": exit_code,
-            "reason": reason,
-            "startedAt": began,
-            "finishedAt": over,
-            "containerID": "containerd://8a0d5f",
-        }
-    }
+def ended(exit_code: int, reason: str = "Error") -> dict[str, Any]:
+    times = {"startedAt": T0, "finishedAt": "2026-03-01T12:00:10Z"}
+    return {"terminated": {"exitCode": exit_code, "reason": reason, **times, "containerID": "containerd://8a0d5f"}}
 
 
 def waiting(reason: str = "ContainerCreating", message: str = "", **last: Any) -> dict[str, Any]:
@@ -42,66 +35,57 @@ def restarted(count: int, exit_code: int = 1, reason: str = "Error", **more: Any
     return running(**ended(exit_code, reason), **more) | {"restartCount": count}
 
 
-def pod(phase: str = "Running", *containers: dict[str, Any], **more: Any) -> Pod:
-    """containers: of "app", "sidecar", "third". more: init: container statuses; reason, message: of the status; labels,
-    annotations, uid, name, owner, deleted, unready_since."""
+def pod(phase: str, *containers: dict[str, Any], **more: Any) -> Pod:
+    return decode_json(json.dumps(body(phase, *containers, **more)).encode(), Pod)
+
+
+def body(phase: str, *containers: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """containers: of "app", "sidecar", "third". more: init: container statuses; reason: of the status; ip, labels,
+    annotations, uid, name, deleted, unready_since."""
     names = ("app", "sidecar", "third")
     image = {"image": "registry.example/shop/app:1.7", "imageID": "sha256:1f0c"}
     status = [{"name": name, "restartCount": 0, **image, **each} for name, each in zip(names, containers, strict=False)]
     init = [{"name": f"init-{n}", "restartCount": 0, **image, **each} for n, each in enumerate(more.get("init", ()))]
-    name = more.get("name", "shop-6d5f8b7c9-x2x7p")
-    body = {
+    unready = [{"type": "Ready", "status": "False", "lastTransitionTime": more.get("unready_since")}]
+    return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": name,
+            "name": more.get("name", "shop-6d5f8b7c9-x2x7p"),
             "namespace": "shop",
             "uid": more.get("uid", UID),
-            "resourceVersion": "4711",
             "creationTimestamp": T0,
             "labels": more.get("labels", {"app": "shop", "pod-template-hash": "6d5f8b7c9"}),
             "annotations": more.get("annotations", {}),
-            "ownerReferences": more.get("owner", []),
         }
         | ({"deletionTimestamp": T0, "deletionGracePeriodSeconds": 30} if more.get("deleted") else {}),
         "spec": {"nodeName": "edge-1", "containers": [{"name": n, **image} for n in names[: len(containers)]]},
         "status": {
             "phase": phase,
             "reason": more.get("reason"),
-            "message": more.get("message"),
             "hostIP": "10.0.0.1",
             "podIP": more.get("ip", "10.244.1.7"),
-            "qosClass": "BestEffort",
             "startTime": T0,
             "containerStatuses": status,
             "initContainerStatuses": init or None,
-            "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": more["unready_since"]}]
-            if "unready_since" in more
-            else [],
+            "conditions": unready if "unready_since" in more else [],
         },
     }
-    return decode_json(json.dumps(body).encode(), Pod)
 
 
-def warning(reason: str, message: str, at: str = "2026-03-01T12:00:05Z", container: str = "", **more: Any) -> Event:
-    body = {
+def warning(reason: str, message: str, at: str = "2026-03-01T12:00:05Z", container: str = "") -> Event:
+    where = {"fieldPath": f"spec.containers{{{container}}}"} if container else {}
+    event = {
         "metadata": {"name": "shop.17a", "namespace": "shop", "uid": "e1"},
-        "involvedObject": {
-            "kind": "Pod",
-            "namespace": "shop",
-            "name": "shop-6d5f8b7c9-x2x7p",
-            "uid": UID,
-            "fieldPath": f"spec.containers{{{container}}}" if container else None,
-        },
+        "involvedObject": {"kind": "Pod", "namespace": "shop", "name": "shop-6d5f8b7c9-x2x7p", "uid": UID, **where},
         "type": "Warning",
         "reason": reason,
         "message": message,
         "count": 3,
-        "source": {"component": "kubelet", "host": "edge-1"},
         "firstTimestamp": at,
         "lastTimestamp": at,
-    } | more
-    return decode_json(json.dumps(body).encode(), Event)
+    }
+    return decode_json(json.dumps(event).encode(), Event)
 
 
 NODE = "edge-1"

@@ -1,6 +1,5 @@
 """The agent's pods on a real kube-apiserver, with no other rights than the manifests give it."""
 
-import asyncio
 import time
 from pathlib import Path
 from random import Random
@@ -14,7 +13,9 @@ from agent.pods.monitor import PodMonitor, PodSettings
 from agent.pods.reward_persistence import RewardPersistence
 from leadsman.kube.access import access_from_url
 from leadsman.state.records import Identity
+from tests.agent.pods import given
 from tests.memory_store import MemoryStore
+from tests.testbed.background import running
 from tests.testbed.kube_apiserver import KubeApiServer
 from tests.waiting import until
 
@@ -40,19 +41,6 @@ def as_user(found):
     return found | ({"subjects": [user]} if "subjects" in found else {})
 
 
-def status(restarts):
-    end = {
-        "exitCode": 137,
-        "reason": "Error",
-        "startedAt": "2026-03-01T12:00:00Z",
-        "finishedAt": "2026-03-01T12:00:10Z",
-    }
-    container = {"name": "app", "restartCount": restarts, "ready": True, "image": "x", "imageID": "x"}
-    container |= {"state": {"running": {"startedAt": "2026-03-01T12:00:20Z"}}}
-    container |= {"lastState": {"terminated": end}} if restarts else {}
-    return {"status": {"phase": "Running", "containerStatuses": [container]}}
-
-
 def unhealthy(uid):
     about = {"kind": "Pod", "namespace": "default", "name": "web-0", "uid": uid, "fieldPath": "spec.containers{app}"}
     at = "2026-03-01T12:00:05Z"
@@ -65,23 +53,20 @@ async def test_a_restart_by_a_liveness_probe_is_counted_with_its_cause(cluster) 
     made = cluster.call("POST", PODS, {"metadata": {"name": "web-0", "labels": {"app": "web"}}, "spec": spec})
     other = spec | {"nodeName": "edge-2"}
     cluster.call("POST", PODS, {"metadata": {"name": "elsewhere", "labels": {"app": "web"}}, "spec": other})
-    cluster.call("PATCH", f"{PODS}/web-0/status", status(0))
+    cluster.call("PATCH", f"{PODS}/web-0/status", {"status": given.body("Running", given.running())["status"]})
     held = await claim_node(store := MemoryStore(), "edge-1", Identity("a", 0, "10.0.0.1"), 600)
     api = access_from_url(cluster.url, cluster.ca_file, cluster.token_file("agent"))
     cache = RewardPersistence(store, "edge-1", lambda: held, Random(1))
     monitor = PodMonitor(
         "edge-1", PodSettings(api, DEFAULT_LIMITS, 0.1, 0), cache, 0.1, lambda: 0.1, time.monotonic, time.time
     )
-    running = asyncio.create_task(monitor.run())
-    try:
+    async with running(monitor.run()):
         await until(lambda: monitor.is_current)
         assert [pod.metadata.name for pod in monitor.pods.current.values()] == ["web-0"]
         cluster.call("POST", EVENTS, unhealthy(made["metadata"]["uid"]))
-        cluster.call("PATCH", f"{PODS}/web-0/status", status(1))
+        killed = given.body("Running", given.restarted(1, 137))
+        cluster.call("PATCH", f"{PODS}/web-0/status", {"status": killed["status"]})
         await until(lambda: monitor.ledger.rewards.get("web"))
         await until(lambda: monitor.ledger.rewards["web"].incidents)
         assert monitor.ledger.rewards["web"].incidents == {"probe_failure": 1}
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-        await monitor.client.close()
+    await monitor.client.close()

@@ -38,26 +38,14 @@ class Day:
         self.store = MemoryStore(clock=self.clock)
         self.prober = Prober(ProbeSettings(), clock=lambda: DualTimestamp(int(self.now * 1e9), int(self.now * 1e9)))
         timing = ReportTiming()
+        peering = PeeringSettings(timing, 1.0, 30.0)
         self.refresher = PeerRefresher(
-            self.store,
-            NODE,
-            PEERS,
-            PeeringSettings(timing, 1.0, 30.0),
-            self.prober,
-            lambda: None,
-            self.clock,
-            self.rng,
+            self.store, NODE, PEERS, peering, self.prober, lambda: None, self.clock, self.rng
         )
         self.prober.stats.on_rtt = self.refresher.own_coordinate.update
+        identity, liveness = Identity("uid", 0, "10.0.0.1"), LoopLiveness({}, 1e9, self.clock)
         self.reporter = Reporter(
-            self.store,
-            NODE,
-            Identity("uid", 0, "10.0.0.1"),
-            lambda: timing,
-            self._records,
-            LoopLiveness({}, 1e9, self.clock),
-            self.rng,
-            self._no_sleep,
+            self.store, NODE, identity, lambda: timing, self._records, liveness, self.rng, self._no_sleep
         )
         self.persistence = RewardPersistence(self.store, NODE, lambda: self.reporter.ownership, self.rng)
         self.ledger = IncidentLedger({}, CountedTotals(), False, self.clock, lambda: UNIX + self.now)

@@ -128,14 +128,28 @@ def test_a_restart_that_a_probe_may_have_caused_waits_for_events(world: World) -
     assert world.ledger.on_pod_updated(killed) is False
 
 
-def test_a_pod_is_stuck_after_the_limit_and_counted_once(world: World) -> None:
-    world.ledger.on_pod_updated(given.pod("Pending", given.waiting()))
-    world.passes(DEFAULT_LIMITS.stuck_seconds)
+MOUNT_FAILED = given.warning("FailedMount", "mount failed: exit status 32")
+NEVER_READY = given.pod("Running", given.running(ready=False), unready_since="2026-03-01T11:59:59Z")
+
+
+@pytest.mark.parametrize(
+    ("pod", "seconds", "events", "cause"),
+    [
+        (given.pod("Pending", given.waiting()), DEFAULT_LIMITS.stuck_seconds, [MOUNT_FAILED], "volume"),
+        (NEVER_READY, DEFAULT_LIMITS.unready_seconds, [], "never_ready"),
+    ],
+    ids=["stuck", "never ready"],
+)
+def test_a_pod_that_does_not_get_ready_is_counted_once_after_the_limit(
+    world: World, pod, seconds: float, events, cause: str
+) -> None:
+    world.ledger.on_pod_updated(pod)
+    world.passes(seconds)
     assert world.ledger.stuck_pods() == []
     world.passes(5)
     assert world.ledger.stuck_pods() == [given.UID]
-    world.ledger.count_incidents(given.UID, [given.warning("FailedMount", "mount failed: exit status 32")])
-    assert world.incidents() == {"volume": 1}
+    world.ledger.count_incidents(given.UID, events)
+    assert world.incidents() == {cause: 1}
     assert world.ledger.stuck_pods() == []
 
 
@@ -220,18 +234,6 @@ def test_a_shard_never_outgrows_its_value() -> None:
     for number in range(5000):
         counted.record(f"0c3a8f5e-7a53-4a3b-9d0e-{number:012}", "app", number + 1)
     assert all(3000 < len(encode_record(counted.shard_record(part))) <= 4096 for part in counted.changed_shards)
-
-
-def test_a_pod_that_was_never_ready_is_counted_once_after_the_limit(world: World) -> None:
-    pod = given.pod("Running", given.running(ready=False), unready_since="2026-03-01T11:59:59Z")
-    world.ledger.on_pod_updated(pod)
-    world.passes(DEFAULT_LIMITS.unready_seconds)
-    assert world.ledger.stuck_pods() == []
-    world.passes(5)
-    assert world.ledger.stuck_pods() == [given.UID]
-    world.ledger.count_incidents(given.UID)
-    assert world.incidents() == {"never_ready": 1}
-    assert world.ledger.stuck_pods() == []
 
 
 def test_health_before_the_first_agent_is_not_credited() -> None:

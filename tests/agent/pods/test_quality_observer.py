@@ -15,7 +15,7 @@ from agent.pods.quality_observer import (
     QualityObserver,
     parse_reward_metric,
 )
-from leadsman.kube.names import DIRECTION_ANNOTATION, PATH_ANNOTATION, PORT_ANNOTATION, SERIES_ANNOTATION
+from leadsman.kube.names import PORT_ANNOTATION, SERIES_ANNOTATION
 from tests.agent.pods import given
 
 
@@ -78,15 +78,16 @@ async def test_a_metric_becomes_a_quality_of_the_type(exporter, ledger, observin
     assert set(qualities(ledger)) == {"queue_seconds"}
 
 
-@pytest.mark.parametrize("trouble", ["refused", "silent", "status", "absent", "redirect", "large"])
-async def test_an_unreachable_metric_changes_nothing(exporter, ledger, observing, trouble: str) -> None:
-    exporter.silent = trouble == "silent"
-    exporter.status = {"status": 500, "redirect": 302}.get(trouble, 200)
-    exporter.answer = {"absent": "other 1\n", "large": "queue_seconds 2\n" * MAX_PAGE_BYTES}.get(
-        trouble, exporter.answer
-    )
-    if trouble == "refused":
-        await exporter.__aexit__()
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        *({"port": 1}, {"silent": True}, {"status": 500}, {"status": 302}, {"answer": "other 1\n"}),
+        {"answer": "queue_seconds 2\n" * MAX_PAGE_BYTES},
+    ],
+    ids=["refused", "silent", "status", "redirect", "absent", "large"],
+)
+async def test_an_unreachable_metric_changes_nothing(exporter, ledger, observing, trouble) -> None:
+    vars(exporter).update(trouble)
     ledger.on_pod_updated(asking(exporter))
     await observing.observe_all()
     assert ledger.rewards == {}
@@ -113,13 +114,9 @@ async def test_wrong_annotations_are_told_and_the_other_pods_are_asked(exporter,
 
 
 def annotated(**said):
-    names = {
-        "port": PORT_ANNOTATION,
-        "path": PATH_ANNOTATION,
-        "series": SERIES_ANNOTATION,
-        "direction": DIRECTION_ANNOTATION,
-    }
-    return given.pod("Running", given.running(), annotations={names[name]: value for name, value in said.items()})
+    return given.pod(
+        "Running", given.running(), annotations={f"leadsman.dev/reward-{name}": value for name, value in said.items()}
+    )
 
 
 def test_a_metric_is_read_from_the_pod_s_own_address() -> None:
@@ -171,17 +168,16 @@ def read(text, page=PAGE):
     return quality_observer.evaluate_page(quality_observer.parse_expression(text), page)
 
 
-def test_a_gauge_is_the_mean_of_its_samples() -> None:
-    assert read("queue_seconds") == (3.0, None)
-
-
-def test_labels_choose_among_them() -> None:
-    assert read('queue_seconds{queue="out"}') == (4.0, None)
-
-
-@pytest.mark.parametrize("text", ["absent", 'queue_seconds{queue="other"}', "broken_seconds", "queue_seconds / absent"])
-def test_what_is_not_there_is_unknown(text: str) -> None:
-    assert read(text) is None
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("queue_seconds", (3.0, None)),
+        ('queue_seconds{queue="out"}', (4.0, None)),
+        *((text, None) for text in ("absent", 'queue_seconds{queue="x"}', "broken_seconds", "queue_seconds / absent")),
+    ],
+)
+def test_a_gauge_is_the_mean_of_the_samples_that_labels_choose_and_what_is_not_there_is_unknown(text, found) -> None:
+    assert read(text) == found
 
 
 def test_counters_tell_the_mean_of_what_came_since() -> None:
