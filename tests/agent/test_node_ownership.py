@@ -16,6 +16,7 @@ from leadsman.state.snapshot import Freshness
 from leadsman.state.store import KeyRange, Put
 from leadsman.testbed.etcd import Etcd
 from tests.conftest import Until
+from tests.testbed.background import running
 
 NODE = "edge-1"
 KEY = keys.record_key(NODE, Identity)
@@ -82,14 +83,12 @@ async def test_a_heartbeat_whose_interval_no_agent_may_have_makes_no_node_fresh(
     store: EtcdStore, interval: str, until: Until
 ) -> None:
     follower, key = Follower(store), keys.record_key("liar", Heartbeat)
-    task = asyncio.create_task(follower.run())
-    await until(follower.loaded.is_set)
-    for seq in (1, 2):
-        forged = f'{{"v":1,"epoch":1,"seq":{seq},"push_interval_seconds":{interval}}}'
-        revision = await store.write([Put(key, forged.encode())])
-    await until(lambda: follower.current.revision >= revision)
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    async with running(follower.run()):
+        await until(follower.loaded.is_set)
+        for seq in (1, 2):
+            forged = f'{{"v":1,"epoch":1,"seq":{seq},"push_interval_seconds":{interval}}}'
+            revision = await store.write([Put(key, forged.encode())])
+        await until(lambda: follower.current.revision >= revision)
     assert [
         node for node in follower.current.nodes.values() if node.freshness(time.monotonic()) is Freshness.FRESH
     ] == []

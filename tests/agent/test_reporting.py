@@ -188,13 +188,6 @@ async def test_a_lease_is_kept_while_the_cluster_grows_by_a_fifth(
     assert ((await world.revisions())["identity"] > claimed) is is_claimed_again
 
 
-async def test_failures_back_off_with_full_jitter(world: World) -> None:
-    waits = await waits_after(Unreachable("down"), world)
-    assert max(waits) <= MAX_BACKOFF_SECONDS
-    assert max(waits) > 0.9 * MAX_BACKOFF_SECONDS
-    assert min(waits) < 0.1 * MAX_BACKOFF_SECONDS
-
-
 async def test_a_claim_is_tried_more_and_more_seldom_on_an_etcd_that_does_not_answer(world: World) -> None:
     """Thousands may start on a ring that is still empty."""
     waits = await waits_after(Unavailable("no answer"), world)

@@ -1,9 +1,7 @@
 """A real etcd that loses its data under a reporter and the rewards of its node."""
 
-import asyncio
 import logging
 import time
-from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -20,6 +18,7 @@ from leadsman.state.records import Hardware, Heartbeat, Identity
 from leadsman.state.report_timing import ReportTiming
 from leadsman.testbed.etcd import Etcd
 from tests.conftest import Until
+from tests.testbed.background import running
 
 BACK_WITHIN_SECONDS = 20.0
 
@@ -40,23 +39,20 @@ async def test_records_and_rewards_are_back_and_nobody_is_accused_of_having_writ
             store, "edge-1", identity, ReportTiming, lambda: {Hardware: Hardware({"load1": 1.0})}, liveness, Random(2)
         )
         persistence = RewardPersistence(store, "edge-1", lambda: reporter.ownership, Random(1))
-        task = asyncio.create_task(reporter.run())
-        ledger = IncidentLedger(*await persistence.restore(), time.monotonic, time.time)
-        ledger.on_first_list([])
-        ledger.count_bind_failure("key", "shop", IncidentCause.BIND_REFUSED)
-        await persistence.save(ledger)
-        before = await stored_keys(store)
-        assert keys.reward_key("edge-1", "shop") in before
-        reports = reporter.report_count
-        etcd.wipe()
-        etcd.start()
-        await until(lambda: reporter.report_count > reports, BACK_WITHIN_SECONDS)
-        await persistence.save(ledger)
-        lives = {keys.record_key("edge-1", kind) for kind in (Identity, Heartbeat, Hardware)}
-        assert before | lives <= await stored_keys(store)
-        assert "another writer" not in caplog.text
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        async with running(reporter.run()):
+            ledger = IncidentLedger(*await persistence.restore(), time.monotonic, time.time)
+            ledger.on_first_list([])
+            ledger.count_bind_failure("key", "shop", IncidentCause.BIND_REFUSED)
+            await persistence.save(ledger)
+            before = await stored_keys(store)
+            assert keys.reward_key("edge-1", "shop") in before
+            reports = reporter.report_count
+            etcd.wipe()
+            etcd.start()
+            await until(lambda: reporter.report_count > reports, BACK_WITHIN_SECONDS)
+            await persistence.save(ledger)
+            lives = {keys.record_key("edge-1", kind) for kind in (Identity, Heartbeat, Hardware)}
+            assert before | lives <= await stored_keys(store)
+            assert "another writer" not in caplog.text
         await reporter.close()
         await store.close()

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,14 +15,14 @@ from leadsman.state import keys
 from leadsman.state.records import ProbeRequest, encode_record
 from leadsman.state.store import ChangeBatch, Compacted, Put, Unavailable
 from tests.agent.peering.conftest import PEERING, FakeProber, Ring
+from tests.testbed import background
 
 
 class World:
     def __init__(self, ring) -> None:
         self.ring, self.reported = ring, asyncio.Event()
-        prober: Any = FakeProber()
+        self.prober = prober = cast("Any", FakeProber())
         clock = lambda: ring.now  # noqa: E731
-        self.prober = prober
         self.neighbours = PeerRefresher(ring.store, "own", 4, PEERING, prober, lambda: None, clock, Random(1))
         self.requests = ProbeRequestHandler(ring.store, self.neighbours, prober, self.reported.set, clock, Random(1))
         self.neighbours.assumed_nodes = 0  # So that nothing waits for others.
@@ -42,9 +42,8 @@ async def world(ring: Ring, monkeypatch: pytest.MonkeyPatch) -> World:
 
 @pytest.fixture
 async def running(world: World) -> AsyncIterator[World]:
-    task = asyncio.create_task(world.requests.run())
-    yield world
-    task.cancel()
+    async with background.running(world.requests.run()):
+        yield world
 
 
 async def reported(world) -> None:
@@ -95,13 +94,12 @@ async def test_it_is_reported_although_the_target_does_not_answer(
 
 async def test_a_store_that_comes_back_is_watched_again(world: World, caplog: pytest.LogCaptureFixture) -> None:
     world.ring.store.fail(Unavailable("down"))
-    task = asyncio.create_task(world.requests.run())
-    for _ in range(10):
-        await asyncio.sleep(0)
-    world.ring.store.heal()
-    await world.ask("own", "node-00007")
-    await reported(world)
-    task.cancel()
+    async with background.running(world.requests.run()):
+        for _ in range(10):
+            await asyncio.sleep(0)
+        world.ring.store.heal()
+        await world.ask("own", "node-00007")
+        await reported(world)
     assert "agent cannot watch probe requests" in caplog.text
 
 

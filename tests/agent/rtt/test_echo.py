@@ -246,27 +246,13 @@ def test_a_kernel_that_refuses_both_is_told_how_to_allow_it(code) -> None:
         open_sockets(opener)
 
 
-class Refusing:
-    """A socket whose kernel answers every call with an error, then has nothing more."""
+class Refusing(socket.socket):
+    """Its kernel refuses to send, with this error."""
 
-    def __init__(self, *codes):
-        self._codes = list(codes)
+    code = 0
 
-    def setblocking(self, flag): ...
-
-    def setsockopt(self, *option): ...
-
-    def _next(self, *arguments):
-        if not self._codes:
-            raise BlockingIOError
-        code = self._codes.pop(0)
-        raise OSError(code, os.strerror(code))
-
-    sendto = recvmsg = _next
-
-
-def refused_with(*codes: int) -> EchoSocket:
-    return EchoSocket(Refusing(*codes), IpVersion.V4, raw=False)  # type: ignore[arg-type]
+    def sendto(self, *_):
+        raise OSError(self.code, os.strerror(self.code))
 
 
 @pytest.mark.parametrize(
@@ -281,7 +267,9 @@ def refused_with(*codes: int) -> EchoSocket:
     ],
 )
 def test_a_send_error_is_lost_or_not_sent(code, expected) -> None:
-    assert refused_with(code).send(b"", ("10.0.0.1", 0)) is expected
+    with Refusing(socket.AF_INET, socket.SOCK_DGRAM) as refusing:
+        refusing.code = code
+        assert EchoSocket(refusing, IpVersion.V4, raw=False).send(b"", ("10.0.0.1", 0)) is expected
 
 
 @pytest.mark.parametrize(

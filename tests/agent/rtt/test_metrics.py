@@ -1,6 +1,4 @@
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.parser import text_string_to_metric_families
 
 from agent.rtt.peer import Answered, Lost, Peer, ProbeResult, ProbeSettings
 from agent.rtt.peer_stats import Probe
@@ -8,14 +6,6 @@ from agent.rtt.prober import Prober, rtt_metrics
 from leadsman.state.records import ProbeMethod
 
 PEERS = [Peer("near", "10.0.0.1"), Peer("far", "10.0.0.2")]
-
-
-class Collector:
-    def __init__(self, prober, now, lasting):
-        self._prober, self._now, self._lasting = prober, now, lasting
-
-    def collect(self):
-        return rtt_metrics(self._prober, self._now, self._lasting)
 
 
 @pytest.fixture
@@ -33,19 +23,14 @@ def prober():
     return prober
 
 
-def rendered(prober, now=1.5, lasting=frozenset({"near", "far"})):
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(Collector(prober, now, lasting))
-    return generate_latest(registry).decode()
-
-
-def samples(text):
-    found = [s for family in text_string_to_metric_families(text) for s in family.samples]
-    return {(s.name, *sorted(s.labels.values())): s.value for s in found}
+def samples(prober, now=1.5, lasting=frozenset({"near", "far"})):
+    """Each sample's name and labels → its value."""
+    found = [sample for family in rtt_metrics(prober, now, lasting) for sample in family.samples]
+    return {(sample.name, *sorted(sample.labels.values())): sample.value for sample in found}
 
 
 def test_the_values_are_in_seconds_and_per_peer(prober) -> None:
-    found = samples(rendered(prober))
+    found = samples(prober)
     assert found["leadsman_peer_rtt_p50_seconds", "near"] == 0.004
     assert found["leadsman_peer_loss_ratio", "near"] == 0.5
     assert found["leadsman_peer_probes_lost_total", "near"] == 1
@@ -56,19 +41,17 @@ def test_the_values_are_in_seconds_and_per_peer(prober) -> None:
 
 def test_the_series_of_a_departed_peer_go_and_what_counts_all_peers_stays(prober) -> None:
     prober.set_peers(PEERS[:1])
-    text = rendered(prober)
-    assert "far" not in text
-    found = samples(text)
+    found = samples(prober)
+    assert not any("far" in each for each in found)
     assert (found["leadsman_rtt_seconds_count",], found["leadsman_probes_sent_total",]) == (2, 3)
 
 
 def test_a_peer_that_rotates_has_no_series_and_counts_with_the_others(prober) -> None:
-    text = rendered(prober, lasting={"near"})
-    assert "far" not in text
-    found = samples(text)
+    found = samples(prober, lasting={"near"})
+    assert not any("far" in each for each in found)
     assert found["leadsman_peers", "lasting"] == found["leadsman_peers", "rotating"] == 1
     assert found["leadsman_probes_sent_total",] == 3
 
 
 def test_during_a_fault_no_window_is_shown(prober) -> None:
-    assert not any(name == "leadsman_peer_loss_ratio" for name, *_ in samples(rendered(prober, now=10.0)))
+    assert not any(name == "leadsman_peer_loss_ratio" for name, *_ in samples(prober, now=10.0))

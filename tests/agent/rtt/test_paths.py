@@ -16,14 +16,7 @@ from typing import Any
 
 import pytest
 
-from agent.rtt.icmp import (
-    EchoClient,
-    EchoSocket,
-    IpVersion,
-    SendResult,
-    open_sockets,
-    read_clocks,
-)
+from agent.rtt.icmp import EchoClient, EchoSocket, IpVersion, SendResult, open_sockets, read_clocks
 from agent.rtt.peer import Answered, Peer, ProbeResult, ProbeSettings
 from agent.rtt.prober import Prober
 from leadsman.state.records import PeerLatency, ProbeMethod
@@ -100,12 +93,8 @@ def ended(prober: Prober, name: str) -> int:
     return window.sent if window else 0
 
 
-def close_to_ping(net: VirtualNetwork, family: str) -> dict[str, tuple[float, float, float]]:
-    """peer → (our p50, ping's median, our min) of 50 probes each in the same two seconds, one path after the other."""
-    return {host: beside_ping(net, host, family) for host in RTTS_MS}
-
-
 def beside_ping(net: VirtualNetwork, host: str, family: str) -> tuple[float, float, float]:
+    """Our p50, ping's median and our min of 50 probes each in the same two seconds."""
     started = ping(net, host, 50, 0.04, family)
     peer = Peer(host, net.address6(host) if family == "-6" else net.address(host))
     known, _ = measure(net, [peer], lambda prober: sent(prober) >= 50, interval_seconds=0.04)
@@ -116,7 +105,7 @@ def beside_ping(net: VirtualNetwork, host: str, family: str) -> tuple[float, flo
 def test_the_median_is_within_a_tenth_or_50_microseconds_of_ping(net: VirtualNetwork, family: str) -> None:
     """Up to five attempts: on a quiet machine one of twelve is held up, an error of our own is in each."""
     for _ in range(5):
-        rows = close_to_ping(net, family)
+        rows = {host: beside_ping(net, host, family) for host in RTTS_MS}
         if all(abs(ours - truth) <= max(0.1 * truth, 0.05) for ours, truth, _ in rows.values()):
             break
     else:
@@ -245,7 +234,7 @@ def one_echo(sockets: Mapping[IpVersion, EchoSocket], version: IpVersion, addres
     echoes: EchoClient[str] = EchoClient(sockets, 1.0, read_clocks, lambda target, sent, result: found.append(result))
     echoes.send("c", version, (address, 0))
     while not found:  # a raw socket also sees late replies to the tests before
-        await_datagram(sockets[version])
+        assert select.select([sockets[version]], [], [], 5.0)[0], "nothing arrived"
         echoes.receive()
     return found
 
@@ -254,10 +243,6 @@ def raw_only(family: int, kind: int, protocol: int) -> socket.socket:
     if kind == socket.SOCK_DGRAM:
         raise PermissionError(13, "refused by the test")
     return socket.socket(family, kind, protocol)
-
-
-def await_datagram(sock: EchoSocket) -> None:
-    assert select.select([sock], [], [], 5.0)[0], "nothing arrived"
 
 
 def measured(value: float | None) -> float:

@@ -3,14 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.rtt.peer import Answered, Lost, Peer, ProbeSettings
-from agent.rtt.peer_stats import (
-    LocalFaultDetector,
-    PeerStats,
-    Probe,
-    ProbeWindow,
-    jitter,
-    nearest_rank,
-)
+from agent.rtt.peer_stats import LocalFaultDetector, PeerStats, Probe, ProbeWindow, jitter, nearest_rank
 from leadsman.state.records import Latency, PeerSilence, ProbeMethod, decode_record, encode_record
 
 ONE, TWO = Peer("one", "10.0.0.1"), Peer("two", "10.0.0.2")
@@ -24,8 +17,7 @@ def of(*peers):
 
 
 def probe(ledger, name, method=ProbeMethod.ICMP):
-    target = ledger.targets[name]
-    return Probe(target, method)
+    return Probe(ledger.targets[name], method)
 
 
 def end(ledger, name, sent, result, method=ProbeMethod.ICMP):

@@ -3,16 +3,18 @@ import errno
 import socket
 import struct
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
 
 import pytest
+from msgspec import structs
 
 from agent.rtt import prober
 from agent.rtt.icmp import EchoSocket, Endpoint, IcmpRefused, IpVersion, open_sockets
 from agent.rtt.peer import Answered, Lost, Peer, ProbeMode, ProbeSettings
 from agent.rtt.prober import Prober
 from leadsman.state.records import ProbeMethod
+from tests.testbed.background import running
 from tests.waiting import until
 
 FAST = ProbeSettings(interval_seconds=0.05, timeout_seconds=0.5)
@@ -23,15 +25,12 @@ def refuse():
     raise IcmpRefused("no ICMP here")
 
 
-@asynccontextmanager
-async def running(prober):
-    task = asyncio.create_task(prober.run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+@pytest.fixture
+async def port() -> AsyncIterator[int]:
+    """Of loopback: handshakes are answered there."""
+    server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
 
 
 def known(prober):
@@ -45,7 +44,7 @@ def have_answered(prober, times):
 async def test_a_thousand_targets_are_measured_in_one_round(icmp) -> None:
     prober = Prober(ProbeSettings(timeout_seconds=0.9))
     prober.set_peers(Peer(f"n{i}", f"127.1.{i >> 8}.{i & 255}") for i in range(1, 1001))
-    async with running(prober):
+    async with running(prober.run()):
         await until(lambda: prober.rounds >= 2)
         latencies = known(prober)
     assert len(latencies) == 1000
@@ -54,12 +53,12 @@ async def test_a_thousand_targets_are_measured_in_one_round(icmp) -> None:
     assert received >= 0.99 * sent
 
 
-async def test_refused_icmp_falls_back_to_tcp_for_all_and_says_why_once(caplog: pytest.LogCaptureFixture) -> None:
-    server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
-    settings = ProbeSettings(interval_seconds=0.05, timeout_seconds=0.5, tcp_port=server.sockets[0].getsockname()[1])
-    prober = Prober(settings, opener=refuse)
+async def test_refused_icmp_falls_back_to_tcp_for_all_and_says_why_once(
+    port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    prober = Prober(structs.replace(FAST, tcp_port=port), opener=refuse)
     prober.set_peers([ONE, TWO])
-    async with server, running(prober):
+    async with running(prober.run()):
         await until(lambda: have_answered(prober, 3) == {"one", "two"})
     assert {latency.method for latency in known(prober).values()} == {ProbeMethod.TCP}
     assert prober.icmp_refusal == "no ICMP here"
@@ -69,13 +68,11 @@ async def test_refused_icmp_falls_back_to_tcp_for_all_and_says_why_once(caplog: 
     ]
 
 
-async def test_icmp_that_is_allowed_later_is_used_from_then_on(icmp) -> None:
-    server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
-    settings = ProbeSettings(interval_seconds=0.05, timeout_seconds=0.5, tcp_port=server.sockets[0].getsockname()[1])
+async def test_icmp_that_is_allowed_later_is_used_from_then_on(icmp, port: int) -> None:
     openers = [refuse, refuse, open_sockets]
-    prober = Prober(settings, opener=lambda: openers.pop(0)(), icmp_retry_seconds=0.05)
+    prober = Prober(structs.replace(FAST, tcp_port=port), opener=lambda: openers.pop(0)(), icmp_retry_seconds=0.05)
     prober.set_peers([ONE])
-    async with server, running(prober):
+    async with running(prober.run()):
         await until(lambda: {latency.method for latency in known(prober).values()} == {ProbeMethod.TCP})
         await until(lambda: {latency.method for latency in known(prober).values()} == {ProbeMethod.ICMP})
         assert prober.icmp_refusal is None
@@ -92,7 +89,7 @@ async def test_the_loop_wakes_for_a_raw_socket_alone(raw: bool) -> None:
     echo = EchoSocket(socket.socket(socket.AF_INET, socket.SOCK_DGRAM), IpVersion.V4, raw=False)
     echo.raw = raw
     prober = Prober(FAST, opener=lambda: {IpVersion.V4: echo})
-    async with running(prober):
+    async with running(prober.run()):
         await until(lambda: prober.rounds >= 1)
         assert asyncio.get_running_loop().remove_reader(echo.fileno()) is raw
 
@@ -117,7 +114,7 @@ async def test_a_lost_probe_is_followed_at_once_by_others_until_the_peer_is_sile
     silent = asyncio.Event()
     prober = Prober(slow, on_silence=silent.set)
     prober.set_peers([ONE])
-    async with running(prober):
+    async with running(prober.run()):
         await asyncio.wait_for(silent.wait(), 15)
     assert prober.stats.reachability(time.monotonic()).silent_peers == {"one"}
 
@@ -142,13 +139,9 @@ async def test_a_refused_connection_is_an_answer_of_the_host() -> None:
     assert 0 < found.rtt_seconds < 1
 
 
-async def test_a_full_backlog_is_lost_at_the_timeout() -> None:
+async def test_a_full_backlog_is_lost_at_the_timeout(deaf_port: int) -> None:
     """Linux drops a SYN that finds the accept queue full."""
-    with socket.socket() as full, socket.socket() as first:
-        full.bind(("127.0.0.1", 0))
-        full.listen(0)
-        first.connect(full.getsockname())
-        assert await prober.handshake(*at(full.getsockname()), 0.1) == Lost()
+    assert await prober.handshake(*at(("127.0.0.1", deaf_port)), 0.1) == Lost()
 
 
 async def test_no_route_is_lost() -> None:
