@@ -9,7 +9,7 @@ from agent.hardware import compute, disks, hwmon, network, nvidia
 from agent.hardware.reading import HardwareReading, Measured
 from agent.hardware.summary import MEASURES, summarize
 from leadsman.plugin import HostRoots
-from leadsman.state import metric_names
+from leadsman.state import metric_names as names
 from leadsman.state.records import Hardware
 from tests.agent.hardware.conftest import reading_of
 
@@ -31,18 +31,18 @@ def cpus(busy, idle, iowait):
 
 def test_the_servers_values(server: HostRoots) -> None:
     assert summarize(None, reading_of(server)) == {
-        metric_names.CPU_PRESSURE: 0.0412,
-        metric_names.MEMORY_PRESSURE: 0.002,
-        metric_names.IO_PRESSURE: 0.0187,
-        metric_names.LOAD_PER_CPU: 0.4,
-        metric_names.MEMORY_AVAILABLE: 0.7333,
-        metric_names.PODS_MEMORY_USED: 0.4786,
-        metric_names.SWAP_USED: 0.25,
-        metric_names.FILESYSTEM_USED: 0.6316,
-        metric_names.SRIOV_FREE: 2,
-        metric_names.CONNTRACK_USED: 0.0695,
-        metric_names.TEMPERATURE: 61.0,
-        metric_names.MEMORY_ERRORS: 1,
+        names.CPU_PRESSURE: 0.0412,
+        names.MEMORY_PRESSURE: 0.002,
+        names.IO_PRESSURE: 0.0187,
+        names.LOAD_PER_CPU: 0.4,
+        names.MEMORY_AVAILABLE: 0.7333,
+        names.PODS_MEMORY_USED: 0.4786,
+        names.SWAP_USED: 0.25,
+        names.FILESYSTEM_USED: 0.6316,
+        names.SRIOV_FREE: 2,
+        names.CONNTRACK_USED: 0.0695,
+        names.TEMPERATURE: 61.0,
+        names.MEMORY_ERRORS: 1,
     }
 
 
@@ -86,77 +86,61 @@ GPUS += [family(value, *gpu) for gpu in (("0", "a"), ("1", "b")) for family, val
     ("before", "now", "expected"),
     [
         # Waiting for a disk is not busy.
-        (cpus(10, 80, 10), cpus(13, 86, 11), {metric_names.CPU_BUSY: 0.3}),
+        (cpus(10, 80, 10), cpus(13, 86, 11), {names.CPU_BUSY: 0.3}),
         # The busiest disk counts, and never above one.
-        (
-            IDLE_DISKS,
-            [disks.IO_SECONDS(2, "sda"), disks.IO_SECONDS(7, "sdb")],
-            {metric_names.DISK_BUSY: 0.7},
-        ),
-        (IDLE_DISKS, [disks.IO_SECONDS(11, "sda")], {metric_names.DISK_BUSY: 1.0}),
-        (NO_BYTES, SOME_BYTES, {metric_names.DISK_BYTES: 60}),
-        (
-            [compute.SWAP_IN(0), compute.SWAP_OUT(0)],
-            [compute.SWAP_IN(20), compute.SWAP_OUT(30)],
-            {metric_names.SWAP_PAGES: 5},
-        ),
+        (IDLE_DISKS, [disks.IO_SECONDS(2, "sda"), disks.IO_SECONDS(7, "sdb")], {names.DISK_BUSY: 0.7}),
+        (IDLE_DISKS, [disks.IO_SECONDS(11, "sda")], {names.DISK_BUSY: 1.0}),
+        (NO_BYTES, SOME_BYTES, {names.DISK_BYTES: 60}),
+        ([compute.SWAP_IN(0), compute.SWAP_OUT(0)], [compute.SWAP_IN(20), compute.SWAP_OUT(30)], {names.SWAP_PAGES: 5}),
         # Bytes on a bridge do not count twice.
-        (BRIDGE, [*BRIDGED, network.UP(1, "eth0")], {metric_names.NETWORK_RECEIVED: 5}),
-        (BRIDGE, BRIDGED, {metric_names.NETWORK_RECEIVED: 10}),
+        (BRIDGE, [*BRIDGED, network.UP(1, "eth0")], {names.NETWORK_RECEIVED: 5}),
+        (BRIDGE, BRIDGED, {names.NETWORK_RECEIVED: 10}),
         # Headroom is what the busier direction leaves; a link that is down has none.
-        (A, [*network_at("a", 400, 100), *UP_A], {metric_names.NETWORK_HEADROOM: 60}),
-        (A, [*A, network.UP(0, "a"), network.SPEED(100, "a")], {metric_names.NETWORK_HEADROOM: None}),
+        (A, [*network_at("a", 400, 100), *UP_A], {names.NETWORK_HEADROOM: 60}),
+        (A, [*A, network.UP(0, "a"), network.SPEED(100, "a")], {names.NETWORK_HEADROOM: None}),
         # Headroom of SR-IOV is of links with a free function.
         (
             LINKS,
             [*LINKS, network.VFS_FREE(0, "a"), network.VFS_FREE(3, "b")],
-            {metric_names.SRIOV_HEADROOM: 40, metric_names.NETWORK_HEADROOM: 100},
+            {names.SRIOV_HEADROOM: 40, names.NETWORK_HEADROOM: 100},
         ),
-        (LINKS, [*LINKS, network.VFS_FREE(0, "a")], {metric_names.SRIOV_HEADROOM: None}),
+        (LINKS, [*LINKS, network.VFS_FREE(0, "a")], {names.SRIOV_HEADROOM: None}),
         # Of two physical functions the one with least left counts; where one is unknown, nothing is known.
         (
             (),
             [*physical_function("a", 2e9, 1), *physical_function("b", 6e9, 3)],
-            {
-                metric_names.SRIOV_LINK_HEADROOM: 4e9,
-                metric_names.SRIOV_LIMITED: 8e9,
-                metric_names.SRIOV_LIMITED_FUNCTIONS: 4,
-            },
+            {names.SRIOV_LINK_HEADROOM: 4e9, names.SRIOV_LIMITED: 8e9, names.SRIOV_LIMITED_FUNCTIONS: 4},
         ),
         *(
             (
                 (),
                 [*physical_function("a", 0, 0), *physical_function("b", 0, 0, **unknown)],
-                {metric_names.SRIOV_LINK_HEADROOM: None},
+                {names.SRIOV_LINK_HEADROOM: None},
             )
             for unknown in ({"speed_bytes": 0}, {"up": 0})
         ),
-        ((), [*UP_A, network.VFS_ENABLED(8, "a")], {metric_names.SRIOV_LINK_HEADROOM: None}),
+        ((), [*UP_A, network.VFS_ENABLED(8, "a")], {names.SRIOV_LINK_HEADROOM: None}),
         # Use is as df counts it; a full read-only filesystem is no reason.
-        ((), space(100, 40, 30), {metric_names.FILESYSTEM_USED: round(60 / 90, 4)}),
+        ((), space(100, 40, 30), {names.FILESYSTEM_USED: round(60 / 90, 4)}),
         (
             (),
             [*space(100, 40, 40), *space(9, 0, 0, 1, ("/dev/loop9", "squashfs", "/image"))],
-            {metric_names.FILESYSTEM_USED: 0.6},
+            {names.FILESYSTEM_USED: 0.6},
         ),
         # An impossible temperature is no temperature.
         *(
-            ((), [hwmon.TEMPERATURE(each, "a", "temp1"), *others], {metric_names.TEMPERATURE: celsius})
+            ((), [hwmon.TEMPERATURE(each, "a", "temp1"), *others], {names.TEMPERATURE: celsius})
             for each in (-273.2, 255.0, 65261.0)
             for others, celsius in (([hwmon.TEMPERATURE(44, "a", "temp2")], 44), ([], None))
         ),
         # Throttled since the last reading or not; unknown without one.
-        (throttles(7, 2), throttles(7, 2), {metric_names.CPU_THROTTLED: 0}),
-        (throttles(7, 2), throttles(7, 3), {metric_names.CPU_THROTTLED: 1}),
-        ((), throttles(7, 2), {metric_names.CPU_THROTTLED: None}),
+        (throttles(7, 2), throttles(7, 2), {names.CPU_THROTTLED: 0}),
+        (throttles(7, 2), throttles(7, 3), {names.CPU_THROTTLED: 1}),
+        ((), throttles(7, 2), {names.CPU_THROTTLED: None}),
         # Pods without a limit have no share of it.
-        ((), [compute.CGROUP_MEMORY(9, "kubepods.slice")], {metric_names.PODS_MEMORY_USED: None}),
-        (
-            (),
-            GPUS,
-            {metric_names.GPU_COUNT: 2, metric_names.GPU_BUSY: 0.4, metric_names.GPU_MEMORY_USED: 0.25},
-        ),
-        ((), [compute.LOAD1(3), compute.ONLINE(0)], {metric_names.LOAD_PER_CPU: None}),
+        ((), [compute.CGROUP_MEMORY(9, "kubepods.slice")], {names.PODS_MEMORY_USED: None}),
+        ((), GPUS, {names.GPU_COUNT: 2, names.GPU_BUSY: 0.4, names.GPU_MEMORY_USED: 0.25}),
+        ((), [compute.LOAD1(3), compute.ONLINE(0)], {names.LOAD_PER_CPU: None}),
     ],
 )
 def test_values_of_two_readings_ten_seconds_apart(before, now, expected) -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-import yaml
 
 from agent.node_ownership import claim_node
 from agent.pods.incident_ledger import DEFAULT_LIMITS
@@ -17,28 +16,20 @@ from tests.agent.pods import given
 from tests.memory_store import MemoryStore
 from tests.testbed.background import running
 from tests.testbed.kube_apiserver import KubeApiServer
+from tests.testbed.paper_cluster import install
 from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
-ACCOUNTS = Path(__file__).parents[3] / "daemonset/base/serviceaccounts.yaml"
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
+AGENT = "system:serviceaccount:leadsman:leadsman-agent"
 PODS, EVENTS = "/api/v1/namespaces/default/pods", "/api/v1/namespaces/default/events"
 
 
 @pytest.fixture
 def cluster(kubernetes_binaries: Path, tmp_path: Path):
-    """With the agent's role from the manifests, given to a user "agent"."""
-    with KubeApiServer(kubernetes_binaries, tmp_path / "kubernetes", users={"agent": ()}) as one:
-        for found in yaml.safe_load_all(ACCOUNTS.read_text()):
-            if found["metadata"]["name"] == "leadsman-agent-pods":
-                one.call("POST", f"{RBAC}/{found['kind'].lower()}s", as_user(found))
+    with KubeApiServer(kubernetes_binaries, tmp_path / "kubernetes", users={AGENT: ()}) as one:
+        install(one, "base/namespace.yaml", "base/serviceaccounts.yaml")
         yield one
-
-
-def as_user(found):
-    user = {"kind": "User", "name": "agent", "apiGroup": "rbac.authorization.k8s.io"}
-    return found | ({"subjects": [user]} if "subjects" in found else {})
 
 
 def unhealthy(uid):
@@ -55,7 +46,7 @@ async def test_a_restart_by_a_liveness_probe_is_counted_with_its_cause(cluster) 
     cluster.call("POST", PODS, {"metadata": {"name": "elsewhere", "labels": {"app": "web"}}, "spec": other})
     cluster.call("PATCH", f"{PODS}/web-0/status", {"status": given.body("Running", given.running())["status"]})
     held = await claim_node(store := MemoryStore(), "edge-1", Identity("a", 0, "10.0.0.1"), 600)
-    api = access_from_url(cluster.url, cluster.ca_file, cluster.token_file("agent"))
+    api = access_from_url(cluster.url, cluster.ca_file, cluster.token_file(AGENT))
     cache = RewardPersistence(store, "edge-1", lambda: held, Random(1))
     monitor = PodMonitor(
         "edge-1", PodSettings(api, DEFAULT_LIMITS, 0.1, 0), cache, 0.1, lambda: 0.1, time.monotonic, time.time

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from types import SimpleNamespace
 
 import pytest
 from aiohttp import web
@@ -16,37 +17,24 @@ from agent.pods.quality_observer import (
     parse_reward_metric,
 )
 from leadsman.kube.names import PORT_ANNOTATION, SERIES_ANNOTATION
+from leadsman.runtime.http_server import serve
 from tests.agent.pods import given
-
-
-class Exporter:
-    """A pod's endpoint on a loopback address; `answer` is what it says next."""
-
-    def __init__(self) -> None:
-        self.answer, self.status, self.asked, self.silent = "queue_seconds 2\n", 200, 0, False
-
-    async def __aenter__(self):
-        app = web.Application()
-        app.router.add_get("/metrics", self._metrics)
-        self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.port = self._runner.addresses[0][1]
-        return self
-
-    async def __aexit__(self, *_):
-        await self._runner.cleanup()
-
-    async def _metrics(self, _):
-        self.asked += 1
-        if self.silent:
-            await asyncio.Event().wait()
-        return web.Response(text=self.answer, status=self.status, headers={"Location": "/metrics"})
 
 
 @pytest.fixture
 async def exporter():
-    async with Exporter() as one:
+    """A pod's endpoint on a loopback address; `answer` is what it says next."""
+    one = SimpleNamespace(answer="queue_seconds 2\n", status=200, asked=0, silent=False)
+
+    async def metrics(_):
+        one.asked += 1
+        if one.silent:
+            await asyncio.Event().wait()
+        return web.Response(text=one.answer, status=one.status, headers={"Location": "/metrics"})
+
+    app = web.Application()
+    app.router.add_get("/metrics", metrics)
+    async with serve(app, "127.0.0.1", 0) as one.port:
         yield one
 
 

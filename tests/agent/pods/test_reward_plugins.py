@@ -3,6 +3,8 @@
 import threading
 import time
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -14,13 +16,11 @@ from leadsman.plugin import RunningPod
 from tests.agent.pods import given
 
 
-class Costs:
-    """A plugin that asks this function."""
-
-    api_version = 1
-
-    def __init__(self, costs: Callable[[RunningPod], Mapping[str, float]]) -> None:
-        self.costs = costs
+def reward(
+    costs: Callable[[RunningPod], Mapping[str, float]], clock: Callable[[], float] = time.monotonic
+) -> RewardPlugin:
+    plugin: Any = SimpleNamespace(api_version=1, costs=costs)
+    return RewardPlugin("mine", plugin, clock)
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ async def observed(ledger: IncidentLedger, plugin: RewardPlugin) -> set[str]:
 
 
 async def test_its_costs_become_qualities_and_bad_names_are_left_out(ledger: IncidentLedger) -> None:
-    assert await observed(ledger, RewardPlugin("mine", Costs(lambda _: {"frames": 3.0, "no name": 1.0}))) == {"frames"}
+    assert await observed(ledger, reward(lambda _: {"frames": 3.0, "no name": 1.0})) == {"frames"}
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ async def test_its_costs_become_qualities_and_bad_names_are_left_out(ledger: Inc
 async def test_one_that_raises_or_returns_nonsense_changes_nothing(
     ledger: IncidentLedger, costs: Callable[[RunningPod], Mapping[str, float]]
 ) -> None:
-    plugin = RewardPlugin("mine", Costs(costs))
+    plugin = reward(costs)
     assert await observed(ledger, plugin) == set()
     assert plugin.problem.text
 
@@ -68,7 +68,7 @@ async def test_one_that_is_late_rests_until_its_pause_is_over_and_its_thread_has
         released.wait()
         return {"frames": 1.0}
 
-    plugin = RewardPlugin("slow", Costs(hangs), lambda: now[0])
+    plugin = reward(hangs, lambda: now[0])
     monkeypatch.setattr(quality_observer, "PLUGIN_DEADLINE_SECONDS", 0.05)
     assert await observed(ledger, plugin) == set()
     assert "it rests for 5 s" in plugin.problem.text
