@@ -1,75 +1,77 @@
 """Real extenders for commands that ask one, and a stand-in for kubectl that reaches them."""
 
 import asyncio
-import gzip
 import json
 import os
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 
-from extender.api.app import create_api_app
-from extender.api.live import ApiSources, LiveState
-from extender.app import create_app
-from extender.decider import Decider
-from extender.journal import Journal
-from extender.metrics import ExtenderMetrics
-from extender.worker_pool import WorkerPool
 from leadsman.cli.extender_client import API_PORT
 from leadsman.cli.main import main
-from leadsman.decision.policy import Policy
-from leadsman.runtime.http_server import serve
 from leadsman.runtime.version import VERSION
-from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
-from leadsman.sources.wiring import InputSources
 from leadsman.state.snapshot import Snapshot
-from tests.extender.conftest import Fixed, network
+from tests.extender.conftest import NO_PROBLEM, captured, network, starts
 
-CAPTURE = Path(__file__).parents[2] / "data/captures/names-3-filter.json.gz"
 STAND_IN = Path(__file__).with_name("kubectl_stand_in.py")
 
 CONTAINER_PORTS = {"metrics": "9003", "member": "9005", "api": str(API_PORT)}
 
 Ports = Mapping[str, int]
-Started = Callable[..., AbstractAsyncContextManager[Ports]]
 Called = Callable[..., Any]
 
 
-@pytest.fixture
-def started() -> Started:
-    """started(decided=True): an extender with three nodes; {"api": PORT}."""
-    return _started
+class Reporting:
+    """Of three nodes, whose agents report all the time: node-00000 reaches the others in 5 and 80 ms, both ways."""
+
+    problem = NO_PROBLEM
+
+    @property
+    def current(self) -> Snapshot:
+        return network({"node-00001": 5.0, "node-00002": 80.0})
 
 
 @asynccontextmanager
-async def _started(decided: bool = False, policy: Policy | None = None) -> AsyncIterator[Ports]:
-    metrics, workers, journal = ExtenderMetrics(), WorkerPool(), Journal()
-    snapshot, now = measured(), time.monotonic()
-    # The clock stands still, so that no node grows stale while a busy machine takes its time.
-    state = Fixed(snapshot)
-    policies: Any = Fixed(policy or Policy())
-    sources = InputSources(state, policies, DelaySources(DelaySettings(), state, policies), lambda: now)
-    app = create_app(Decider(sources, journal=journal, metrics=metrics, workers=workers))
-    people = create_api_app(LiveState(ApiSources(sources, journal, metrics, workers, time.time, "extender-0")))
-    async with AsyncExitStack() as stack:
-        stack.callback(workers.close)
-        port = await stack.enter_async_context(serve(app, "127.0.0.1", 0))
-        api_port = await stack.enter_async_context(serve(people, "127.0.0.1", 0))
+async def started(decided: bool = False) -> AsyncIterator[Ports]:
+    """An extender with three nodes: {"api": PORT}. decided: on a captured pod."""
+    async with starts(Reporting()) as one:
         if decided:
-            async with aiohttp.ClientSession() as session:
-                await session.post(f"http://127.0.0.1:{port}/filter", data=gzip.decompress(CAPTURE.read_bytes()))
-        yield {"api": api_port}
+            await one.asked("/filter", captured("names-3-filter"))
+        yield {"api": int(one.api_url.rpartition(":")[2])}
 
 
-def measured() -> Snapshot:
-    """node-00000 reaches node-00001 in 5 ms and node-00002 in 80 ms, both ways; all fresh."""
-    return network({"node-00001": 5.0, "node-00002": 80.0})
+@pytest.fixture
+async def extender() -> AsyncIterator[str]:
+    """The URL of one that has decided nothing."""
+    async with started() as ports:
+        yield f"http://127.0.0.1:{ports['api']}"
+
+
+@pytest.fixture
+def edge_files(tmp_path: Path) -> list[str]:
+    """Flags that name the edge scheduler's files: three nodes, of 8 GiB each, and three Deployments of a pod within 25
+    ms of edge-1."""
+    (tmp_path / "m.txt").write_text("0 10 15\n10 0 12\n15 12 0\n")
+    (tmp_path / "m.json").write_text('{"edge-1": 0, "edge-2": 1, "edge-3": 2}')
+    nodes = [{"name": f"edge-{number}", "allocatable_memory": "8Gi"} for number in (1, 2, 3)]
+    (tmp_path / "n.json").write_text(json.dumps(nodes))
+    (tmp_path / "p.yaml").write_text("---".join(DEPLOYMENT.replace("NAME", name) for name in ("web", "db", "log")))
+    names = {"-d": "m.txt", "-m": "m.json", "-n": "n.json", "-p": "p.yaml"}
+    return [part for flag, name in names.items() for part in (flag, str(tmp_path / name))]
+
+
+DEPLOYMENT = """
+kind: Deployment
+metadata: {name: NAME}
+spec:
+  template:
+    metadata: {labels: {delay_edge-1: "25"}}
+    spec: {containers: [{name: a, resources: {requests: {memory: 2Gi}}}]}
+"""
 
 
 @pytest.fixture
@@ -87,16 +89,20 @@ def called(capsys: pytest.CaptureFixture[str]) -> Called:
     return call
 
 
+def kubeconfig(server: str) -> str:
+    clusters, contexts = [{"name": "c", "cluster": {"server": server}}], [{"name": "x", "context": {"cluster": "c"}}]
+    return json.dumps({"current-context": "x", "clusters": clusters, "contexts": contexts})
+
+
 def extender_pod(name: str, *, image: str = f"leadsman:{VERSION}") -> dict[str, Any]:
     """As the API server has it, with what the commands read of it."""
-    container = {"name": "extender", "image": image}
     return {
         "metadata": {
             "name": name,
             "namespace": "leadsman",
             "labels": {"app.kubernetes.io/name": "leadsman", "app.kubernetes.io/component": "extender"},
         },
-        "spec": {"containers": [container], "nodeName": "node-00000"},
+        "spec": {"containers": [{"name": "extender", "image": image}], "nodeName": "node-00000"},
         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
     }
 

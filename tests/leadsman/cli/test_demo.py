@@ -21,6 +21,8 @@ from leadsman.testbed import namespaces, virtual_network
 
 DEMO = [sys.executable, "-m", "leadsman.cli.main", "demo"]
 TIMEOUT_SECONDS = 90
+NO_NAMESPACES = virtual_network.why_unavailable()
+needs_namespaces = pytest.mark.skipif(NO_NAMESPACES is not None, reason=f"no network namespaces here: {NO_NAMESPACES}")
 
 
 def rows(screen: str) -> dict[str, list[str]]:
@@ -46,10 +48,7 @@ def environment(path: Path) -> str:
 
 
 @pytest.mark.integration
-@pytest.mark.skipif(
-    virtual_network.why_unavailable() is not None,
-    reason=f"no network namespaces here: {virtual_network.why_unavailable()}",
-)
+@needs_namespaces
 def test_on_a_terminal_the_page_comes_first_and_the_demo_stays_until_ctrl_c(nothing_left: None, tmp_path: Path) -> None:
     """The bound is held over real delays, the link that is cut is listed, what it offers to try works."""
     before = set(namespaces.stale())
@@ -103,16 +102,12 @@ def test_ctrl_c_in_its_midst_ends_it_at_once_and_leaves_nothing(nothing_left: No
 
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="no setpriv: apt-get install util-linux")
 def test_without_rights_it_says_so_runs_on_loopback_and_ends_by_itself(nothing_left: None) -> None:
-    powerless = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all"] if is_root() else []
+    powerless = [] if NO_NAMESPACES else ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all"]
     done = subprocess.run([*powerless, *DEMO], capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
     assert done.returncode == 0, done.stderr
     assert "loopback addresses, so all delays are near 0" in done.stderr
     assert {cells[4] for cells in rows(done.stdout).values()} == {"kept"}
     assert len(rows(done.stdout)) == 5
-
-
-def is_root() -> bool:
-    return virtual_network.why_unavailable() is None
 
 
 AS_A_PLAIN_USER = """set -e
@@ -128,10 +123,7 @@ exec setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all "$@"
 
 
 @pytest.mark.integration
-@pytest.mark.skipif(
-    virtual_network.why_unavailable() is not None,
-    reason=f"no network namespaces here: {virtual_network.why_unavailable()}",
-)
+@needs_namespaces
 def test_a_plain_user_has_real_delays_in_a_user_namespace(nothing_left: None) -> None:
     hidden = [str(folder) for folder in Path(sys.base_prefix).parents if not folder.stat().st_mode & stat.S_IXOTH]
     environ = {**os.environ, "HIDDEN": next(iter(hidden), ""), "PYTHON": sys.base_prefix, "TMPDIR": "/tmp"}

@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import aiohttp
@@ -14,14 +13,13 @@ import yaml
 from leadsman.testbed.etcd import free_ports
 from tests.extender.api.conftest import Api
 from tests.extender.api.conftest import started as started_api
-from tests.leadsman.cli.conftest import Called, Started, extender_pod
+from tests.leadsman.cli.conftest import Called, extender_pod, started
 
 THROUGH_KUBECTL = {"LEADSMAN_EXTENDER": "kubectl"}
 
 
-async def test_nodes_are_a_table(started: Started, called: Called) -> None:
-    async with started() as ports:
-        code, out, _ = await called("nodes", "--extender", f"http://127.0.0.1:{ports['api']}")
+async def test_nodes_are_a_table(extender: str, called: Called) -> None:
+    code, out, _ = await called("nodes", "--extender", extender)
     titles, *rows = [line.split() for line in out.splitlines()]
     assert code == 0
     assert titles == ["NAME", "STATUS", "AGE", "PEERS", "RTT-MS"]
@@ -32,11 +30,9 @@ async def test_nodes_are_a_table(started: Started, called: Called) -> None:
     ]
 
 
-async def test_a_delay_has_both_directions_and_says_what_is_not_probed(started: Started, called: Called) -> None:
-    async with started() as ports:
-        url = f"http://127.0.0.1:{ports['api']}"
-        near = (await called("delay", "node-00000", "node-00001", "--extender", url))[1].splitlines()
-        far = (await called("delay", "node-00001", "node-00002", "--extender", url))[1].splitlines()
+async def test_a_delay_has_both_directions_and_says_what_is_not_probed(extender: str, called: Called) -> None:
+    near = (await called("delay", "node-00000", "node-00001", "--extender", extender))[1].splitlines()
+    far = (await called("delay", "node-00001", "node-00002", "--extender", extender))[1].splitlines()
     assert [line.split()[:4] for line in near[1:3]] == [
         ["node-00000", "node-00001", "measured", "5"],
         ["node-00001", "node-00000", "measured", "5"],
@@ -46,15 +42,13 @@ async def test_a_delay_has_both_directions_and_says_what_is_not_probed(started: 
     assert far[3].startswith("a decision uses nothing: ")
 
 
-async def test_a_node_that_does_not_exist_is_refused_with_the_nearest_name(started: Started, called: Called) -> None:
-    async with started() as ports:
-        url = f"http://127.0.0.1:{ports['api']}"
-        code, _, err = await called("delay", "node-0001", "node-00000", "--extender", url)
+async def test_a_node_that_does_not_exist_is_refused_with_the_nearest_name(extender: str, called: Called) -> None:
+    code, _, err = await called("delay", "node-0001", "node-00000", "--extender", extender)
     assert code == 1
     assert "no node 'node-0001'; did you mean node-00001?" in err
 
 
-async def test_explain_without_a_pod_lists_the_decisions_of_the_namespace(started: Started, called: Called) -> None:
+async def test_explain_without_a_pod_lists_the_decisions_of_the_namespace(called: Called) -> None:
     async with started(decided=True) as ports:
         url = f"http://127.0.0.1:{ports['api']}"
         listed = (await called("explain", "--extender", url))[1].splitlines()
@@ -65,9 +59,7 @@ async def test_explain_without_a_pod_lists_the_decisions_of_the_namespace(starte
     assert [(each["pod"], each["passed"], each["asked"]) for each in everywhere] == [("default/cap-00000", 3, 3)]
 
 
-async def test_the_newest_decision_of_all_replicas_is_shown_whichever_made_it(
-    started: Started, called: Called, kubectl: Callable[..., None]
-) -> None:
+async def test_the_newest_decision_of_all_replicas_is_shown_whichever_made_it(called: Called, kubectl) -> None:
     """Of three replicas the first keeps no decision, and the third does not answer."""
     async with started() as first, started(decided=True) as second:
         pods = [extender_pod(f"extender-{each}") for each in "abc"]
@@ -87,7 +79,7 @@ async def test_the_newest_decision_of_all_replicas_is_shown_whichever_made_it(
     assert "no decision on shop/cap-00000 is kept here" in elsewhere[2], "it is looked for in the context's namespace"
 
 
-async def test_a_replica_that_does_not_answer_keeps_nobody_from_asking_another(started, called, kubectl) -> None:
+async def test_a_replica_that_does_not_answer_keeps_nobody_from_asking_another(called: Called, kubectl) -> None:
     """Its node has just died, and the API server still calls it ready."""
     async with started(decided=True) as api:
         kubectl({"pods": [extender_pod("extender-a"), extender_pod("extender-b")]}, {"extender-b": api})
@@ -101,29 +93,26 @@ async def test_a_replica_that_does_not_answer_keeps_nobody_from_asking_another(s
 
 
 async def test_what_a_pod_s_owner_wrote_reaches_no_terminal_as_a_command(
-    started: Started, called: Called, tmp_path: Path
+    extender: str, called: Called, tmp_path: Path
 ) -> None:
     """An escape sequence in an annotation stands in the reason of a refusal."""
     written = {"leadsman.dev/delay": "n1: \x1b]0;pwned\x07\x1b[31m5"}
     (tmp_path / "pod.yaml").write_text(yaml.safe_dump({"kind": "Pod", "metadata": {"annotations": written}}))
-    async with started() as ports:
-        url = f"http://127.0.0.1:{ports['api']}"
-        _, out, _ = await called("explain", "-f", str(tmp_path / "pod.yaml"), "--extender", url)
-        _, _, err = await called("nodes", "\x1b[31mred", "--extender", url)
+    _, out, _ = await called("explain", "-f", str(tmp_path / "pod.yaml"), "--extender", extender)
+    _, _, err = await called("nodes", "\x1b[31mred", "--extender", extender)
     assert "pwned" in out
     assert "red" in err
     assert not any(ord(each) < 32 and each != "\n" for each in out + err)
 
 
-async def test_watch_shows_the_page_again_until_it_is_interrupted(started: Started) -> None:
-    async with started() as ports:
-        command = (sys.executable, "-m", "leadsman.cli.main", "nodes", "-w", "--interval-seconds", "0.1")
-        environ = {**os.environ, "LEADSMAN_EXTENDER": f"http://127.0.0.1:{ports['api']}"}
-        watching = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, env=environ)
-        assert watching.stdout
-        seen = [await asyncio.wait_for(watching.stdout.readline(), 60) for _ in range(8)]
-        watching.send_signal(signal.SIGINT)
-        await asyncio.wait_for(watching.communicate(), 60)
+async def test_watch_shows_the_page_again_until_it_is_interrupted(extender: str) -> None:
+    command = (sys.executable, "-m", "leadsman.cli.main", "nodes", "-w", "--interval-seconds", "0.1")
+    environ = {**os.environ, "LEADSMAN_EXTENDER": extender}
+    watching = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, env=environ)
+    assert watching.stdout
+    seen = [await asyncio.wait_for(watching.stdout.readline(), 60) for _ in range(8)]
+    watching.send_signal(signal.SIGINT)
+    await asyncio.wait_for(watching.communicate(), 60)
     assert [line.split()[0] for line in seen] == 2 * [b"NAME", b"node-00000", b"node-00001", b"node-00002"]
     assert watching.returncode == 130
 
@@ -131,9 +120,9 @@ async def test_watch_shows_the_page_again_until_it_is_interrupted(started: Start
 # `leadsman page`, with a stand-in for kubectl and a real listener of the page behind it.
 
 
-async def test_the_page_is_at_the_printed_address_until_kubectl_ends(kubectl: Callable[..., None]) -> None:
-    (port,) = free_ports(1)
+async def test_the_page_is_at_the_printed_address_until_kubectl_ends(kubectl) -> None:
     """Of two replicas that of the one which decided last is shown."""
+    (port,) = free_ports(1)
     async with started_api() as idle, started_api() as api:
         api.decide("cart-1")
         pods = [extender_pod("extender-a"), extender_pod("extender-b")]
@@ -144,10 +133,11 @@ async def test_the_page_is_at_the_printed_address_until_kubectl_ends(kubectl: Ca
         try:
             printed = (await page.stdout.readline()).decode()
             await page.stdout.readline()  # kubectl says that it forwards.
-            async with aiohttp.ClientSession() as session, session.get(printed.split()[1]) as response:
-                assert (response.status, (await response.text())[:15]) == (200, "<!DOCTYPE html>")
-            async with aiohttp.ClientSession(printed.split()[1]) as session, session.get("/api/v1/decisions") as shown:
-                assert (await shown.json())["total"] == 1
+            async with aiohttp.ClientSession(printed.split()[1]) as session:
+                async with session.get("/") as response:
+                    assert (response.status, (await response.text())[:15]) == (200, "<!DOCTYPE html>")
+                async with session.get("/api/v1/decisions") as shown:
+                    assert (await shown.json())["total"] == 1
         finally:
             page.terminate()
             await page.wait()

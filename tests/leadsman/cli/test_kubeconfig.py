@@ -11,6 +11,7 @@ import pytest
 
 from leadsman.cli.main import EXIT_FAILED, main
 from leadsman.sources import live_snapshot
+from tests.leadsman.cli.conftest import kubeconfig
 from tests.testbed.scripted_api_server import ApiServerThread
 
 
@@ -18,15 +19,6 @@ from tests.testbed.scripted_api_server import ApiServerThread
 def api() -> Iterator[ApiServerThread]:
     with ApiServerThread() as one:
         yield one
-
-
-def kubeconfig(**servers: str) -> str:
-    """A context for each server; the first is the current one."""
-    named = {
-        "clusters": [{"name": name, "cluster": {"server": url}} for name, url in servers.items()],
-        "contexts": [{"name": name, "context": {"cluster": name}} for name in servers],
-    }
-    return json.dumps({"current-context": next(iter(servers)), **named})
 
 
 def paths_asked(api: ApiServerThread) -> list[str]:
@@ -47,7 +39,7 @@ def test_a_command_asks_the_cluster_of_kubectl_s_kubeconfig(
     monkeypatch.delenv("KUBECONFIG", raising=False)
     file = tmp_path / ".kube/config" if place == "home" else tmp_path / "elsewhere"
     file.parent.mkdir(exist_ok=True)
-    file.write_text(kubeconfig(nobody="http://127.0.0.1:1"))
+    file.write_text(kubeconfig("http://127.0.0.1:1"))
     if place == "variable":
         monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/none:{file}")
     assert main(command) == EXIT_FAILED
@@ -55,7 +47,7 @@ def test_a_command_asks_the_cluster_of_kubectl_s_kubeconfig(
 
 
 def test_a_process_of_a_pod_reads_no_kubeconfig_that_it_was_not_given(api: ApiServerThread, tmp_path: Path) -> None:
-    (tmp_path / "config").write_text(kubeconfig(here=api.url))
+    (tmp_path / "config").write_text(kubeconfig(api.url))
     environ = {**os.environ, "KUBECONFIG": str(tmp_path / "config")}
     command = [sys.executable, "-m", "leadsman.cli.main", "controller", "--etcd", "http://127.0.0.1:1"]
     done = subprocess.run(command, capture_output=True, text=True, env=environ, check=False)

@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,9 @@ from tests.testbed.kube_apiserver import KubeApiServer
 ROOT = Path(__file__).parents[3]
 POD = "leadsman-extender-0"
 AHEAD_SECONDS = 120
-DONE = subprocess.CompletedProcess[str]
-KubectlLeadsman = Callable[..., DONE]
 
 
-def run_kubectl(*words: str) -> DONE:
+def run_kubectl(*words: str) -> subprocess.CompletedProcess[str]:
     """A real kubectl that finds our plugin where it is installed."""
     environ = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     return subprocess.run(["kubectl", *words], capture_output=True, text=True, check=False, env=environ)
@@ -81,25 +79,13 @@ def make_pod(api: KubeApiServer, name: str, component: str, *, host_network: boo
     api.call("PATCH", f"{pods}/{name}/status", {"status": {"phase": "Running", **ready()}})
 
 
-@pytest.fixture
-def kubectl_leadsman(api: KubeApiServer) -> KubectlLeadsman:
-    return lambda *words: run_kubectl("leadsman", *words, f"--kubeconfig={api.kubeconfig()}")
-
-
-def findings(done: DONE) -> dict[tuple[str, str], str]:
-    """(Check, status) → text; every one that is not ok says what to do."""
-    every = json.loads(done.stdout)
-    assert [each for each in every if each["status"] in ("error", "warning") and not each["what_to_do"]] == []
-    return {(each["check"], each["status"]): each["text"] for each in every}
-
-
 @pytest.mark.slow
-def test_doctor_reads_version_nodes_clocks_and_rights_of_the_cluster(
-    api: KubeApiServer, kubectl_leadsman: KubectlLeadsman
-) -> None:
-    done = kubectl_leadsman("doctor", "-o", "json")
-    found = findings(done)
+def test_doctor_reads_version_nodes_clocks_and_rights_of_the_cluster(api: KubeApiServer) -> None:
+    done = run_kubectl("leadsman", "doctor", "-o", "json", f"--kubeconfig={api.kubeconfig()}")
+    every = json.loads(done.stdout)
     assert done.returncode == 1
+    assert [each for each in every if each["status"] in ("error", "warning") and not each["what_to_do"]] == []
+    found = {(each["check"], each["status"]): each["text"] for each in every}
     assert found["kubernetes", "ok"] == api.call("GET", "/version")["gitVersion"]
     assert found["agents", "ok"] == "ready on all 1 ready nodes"
     assert found["extender", "warning"] == "1 ready of 2"

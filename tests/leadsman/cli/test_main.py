@@ -134,7 +134,6 @@ WANTED = ("want ", "no such file", "no such folder")
 class Argument(NamedTuple):
     command: tuple[str, ...]
     name: str
-    is_flag: bool
 
     def __str__(self) -> str:
         return " ".join((*self.command, self.name))
@@ -150,7 +149,7 @@ def arguments(
                 yield from arguments(sub, (*command, name))
         elif action.nargs != 0 and action.help != argparse.SUPPRESS:
             flag = next((each for each in action.option_strings if each.startswith("--")), "")
-            yield Argument(command, flag or str(action.metavar or action.dest), bool(flag)), action
+            yield Argument(command, flag or str(action.metavar or action.dest)), action
 
 
 def is_checked(action: argparse.Action) -> bool:
@@ -175,7 +174,7 @@ CHECKED = [argument for argument, action in arguments(PARSER) if is_checked(acti
 def test_a_wrong_value_is_refused_by_flag_and_value_with_what_is_allowed(
     argument: Argument, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = [f"{argument.name}={NO_VALUE}"] if argument.is_flag else [NO_VALUE]
+    given = [f"{argument.name}={NO_VALUE}"] if argument.name.startswith("--") else [NO_VALUE]
     with pytest.raises(SystemExit) as ended:
         PARSER.parse_args([*argument.command, *given])
     said = " ".join(capsys.readouterr().err.split())

@@ -22,24 +22,13 @@ spec:
     metadata: {labels: {delay_edge-1: "12"}}
     spec: {containers: [{name: a, resources: {requests: {cpu: 100m, memory: 2Gi}}}]}
 """
-DB = """
-kind: StatefulSet
-metadata: {name: db}
-spec: {template: {spec: {containers: [{name: a, resources: {requests: {memory: 3Gi}}}]}}}
-"""
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> list[str]:
-    (tmp_path / "m.txt").write_text("0 10 15\n10 0 12\n15 12 0\n")
-    (tmp_path / "m.json").write_text('{"edge-1": 0, "edge-2": 1, "edge-3": 2}')
-    nodes = [{"name": f"edge-{number}", "allocatable_memory": "8Gi"} for number in (1, 2, 3)]
-    (tmp_path / "n.json").write_text(json.dumps(nodes))
+def files(edge_files: list[str], tmp_path: Path) -> list[str]:
     (tmp_path / "p.yaml").write_text(WEB.replace("web", "running").replace("replicas: 2", "replicas: 0"))
     (tmp_path / "web.yaml").write_text(WEB)
-    (tmp_path / "db.yaml").write_text(DB)
-    names = {"-d": "m.txt", "-m": "m.json", "-n": "n.json", "-p": "p.yaml", "-f": "web.yaml"}
-    return ["plan", "fit", *(str(each) for flag, name in names.items() for each in (flag, tmp_path / name))]
+    return ["plan", "fit", *edge_files, "-f", str(tmp_path / "web.yaml")]
 
 
 def test_pods_with_bounds_fit_with_their_backups(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,16 +54,12 @@ def test_nothing_is_added_where_it_is_not_proven_that_the_sets_do_not_fit() -> N
     assert "No number of copies" not in text
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 @pytest.mark.parametrize("terminal", [True, False])
 def test_what_a_long_command_does_is_shown_on_a_terminal_and_not_in_a_pipe(
     monkeypatch: pytest.MonkeyPatch, terminal: bool
 ) -> None:
-    stream = Terminal() if terminal else io.StringIO()
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: terminal)
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(output, "PROGRESS_SECONDS", 0.001)
     with output.progress("reads the cluster") as say:
@@ -87,27 +72,6 @@ def test_what_a_long_command_does_is_shown_on_a_terminal_and_not_in_a_pipe(
 
 
 # `leadsman snapshot`, as a user calls it.
-
-DEPLOYMENT = """
-kind: Deployment
-metadata: {name: web}
-spec:
-  replicas: 2
-  template:
-    metadata: {labels: {delay_edge-1: "25"}}
-    spec: {containers: [{name: a, resources: {requests: {memory: 2Gi}}}]}
-"""
-
-
-@pytest.fixture
-def edge_files(tmp_path: Path) -> list[str]:
-    (tmp_path / "m.txt").write_text("0 10 15\n10 0 12\n15 12 0\n")
-    (tmp_path / "m.json").write_text('{"edge-1": 0, "edge-2": 2, "edge-3": 1}')
-    nodes = [{"name": f"edge-{number}", "allocatable_memory": "8Gi"} for number in (1, 2, 3)]
-    (tmp_path / "n.json").write_text(json.dumps(nodes))
-    (tmp_path / "p.yaml").write_text(DEPLOYMENT)
-    files = {"-d": "m.txt", "-m": "m.json", "-n": "n.json", "-p": "p.yaml"}
-    return [part for flag, name in files.items() for part in (flag, str(tmp_path / name))]
 
 
 def plan_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:

@@ -41,8 +41,7 @@ def test_the_edge_scheduler_s_demo_requests_all_pass(capsys: pytest.CaptureFixtu
 def test_leadsman_accepts_all_and_loses_none_where_the_edge_rule_s_clusters_lose_pods(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    generated = f"{SIXTEEN},sizes=1Gi,seed=1"
-    found = compared(capsys, "--generate", generated, "--policies", "online,edge-clusters")
+    found = compared(capsys, "--generate", f"{SIXTEEN},sizes=1Gi,seed=1", "--policies", "online,edge-clusters")
     assert (found["online"]["accepted"], found["online"]["lost"]) == (1.0, 0.0)
     assert found["edge-clusters"]["lost"] > 0
 

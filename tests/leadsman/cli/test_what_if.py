@@ -10,27 +10,21 @@ from leadsman.cli.pod_templates import BadPodTemplate, read_templates
 from leadsman.cluster.model import ClusterPod, cluster_of
 from leadsman.cluster.resources import Resources
 from tests.installed_package import install_picky
-from tests.leadsman.cli.conftest import Called, Started
+from tests.leadsman.cli.conftest import Called
 
-POD = 'apiVersion: v1\nkind: Pod\nmetadata: {name: cart, labels: {delay_node-1: "12"}}\nspec: {containers: []}\n'
+POD = 'apiVersion: v1\nkind: Pod\nmetadata: {name: cart, labels: {delay_edge-1: "12"}}\nspec: {containers: []}\n'
 DEPLOYMENT = """
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: cart, namespace: shop}
-spec: {template: {metadata: {labels: {delay_node-1: "12"}}, spec: {containers: []}}}
+spec: {template: {metadata: {labels: {delay_edge-1: "12"}}, spec: {containers: []}}}
 """
 
 
 @pytest.fixture
-def snapshot(tmp_path: Path) -> str:
-    (tmp_path / "m.txt").write_text("0 10 15\n10 0 12\n15 12 0\n")
-    (tmp_path / "m.json").write_text('{"node-1": 0, "node-2": 1, "node-3": 2}')
-    names = [f"node-{number}" for number in (1, 2, 3)]
-    nodes = [{"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": {"pods": "9"}}} for name in names]
-    (tmp_path / "c.json").write_text(json.dumps({"kind": "List", "items": nodes}))
+def snapshot(edge_files: list[str], tmp_path: Path) -> str:
     file = str(tmp_path / "snapshot.json")
-    given = ["-d", str(tmp_path / "m.txt"), "-m", str(tmp_path / "m.json"), "--cluster", str(tmp_path / "c.json")]
-    assert main(["snapshot", *given, "-o", file]) == 0
+    assert main(["snapshot", *edge_files, "-o", file]) == 0
     return file
 
 
@@ -42,7 +36,7 @@ def test_each_document_of_a_file_is_decided(snapshot: str, tmp_path: Path, capsy
     assert [each["pod"] for each in found] == ["default/cart", "shop/cart"]
     for each in found:
         nodes = {node["node"]: node["verdict"] for node in each["nodes"]}
-        assert nodes == {"node-1": "kept", "node-2": "kept", "node-3": "refused"}
+        assert nodes == {"edge-1": "kept", "edge-2": "kept", "edge-3": "refused"}
     assert main(asked) == 0
     assert capsys.readouterr().out.count("decided ") == 2
 
@@ -50,8 +44,7 @@ def test_each_document_of_a_file_is_decided(snapshot: str, tmp_path: Path, capsy
 def test_what_kube_scheduler_refuses_is_said_too(
     snapshot: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No node of the snapshot has memory."""
-    asks = POD.replace("containers: []", "containers: [{name: c, resources: {requests: {memory: 1Gi}}}]")
+    asks = POD.replace("containers: []", "containers: [{name: c, resources: {requests: {memory: 9Gi}}}]")
     (tmp_path / "pod.yaml").write_text(asks)
     assert main(["explain", "-f", str(tmp_path / "pod.yaml"), "--snapshot", snapshot]) == 0
     page = capsys.readouterr().out
@@ -60,28 +53,24 @@ def test_what_kube_scheduler_refuses_is_said_too(
 
 
 def test_a_plugin_of_the_snapshot_s_policy_is_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    edge_files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "policy.yaml").write_text(install_picky(tmp_path, monkeypatch))
-    (tmp_path / "m.txt").write_text("0 10\n10 0\n")
-    (tmp_path / "m.json").write_text('{"a": 0, "b": 1}')
-    nodes = [{"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": {"pods": "9"}}} for name in "ab"]
-    (tmp_path / "c.json").write_text(json.dumps({"kind": "List", "items": nodes}))
+    for nodes in (tmp_path / "m.json", tmp_path / "n.json"):
+        nodes.write_text(nodes.read_text().replace("edge-2", "b"))
     file = str(tmp_path / "snapshot.json")
-    named = {"-d": "m.txt", "-m": "m.json", "--cluster": "c.json", "--policy": "policy.yaml"}
-    read = [each for flag, name in named.items() for each in (flag, str(tmp_path / name))]
-    assert main(["snapshot", *read, "-o", file]) == 0
+    assert main(["snapshot", *edge_files, "--policy", str(tmp_path / "policy.yaml"), "-o", file]) == 0
     (tmp_path / "pod.yaml").write_text("kind: Pod\nmetadata: {name: cart}\nspec: {containers: []}\n")
     assert main(["explain", "-f", str(tmp_path / "pod.yaml"), "--snapshot", file, "-o", "json"]) == 0
     found = json.loads(capsys.readouterr().out)["explanation"]["nodes"]
-    assert {each["node"]: each["verdict"] for each in found} == {"a": "kept", "b": "refused"}
+    assert {each["node"]: each["verdict"] for each in found} == {"edge-1": "kept", "b": "refused", "edge-3": "kept"}
 
 
 @pytest.mark.parametrize(
     ("labels", "helps"),
     [
-        ("delay_node-1: '0.5', delay_nod-2: '5'", "no such node or workload nod-2; did you mean node-2?"),
-        ("delay_node-1: '0.5', delay_node-2: '0.5'", "a bound of 10 ms to node-1 lets node-2 pass"),
+        ("delay_edge-1: '0.5', delay_edg-2: '5'", "no such node or workload edg-2; did you mean edge-2?"),
+        ("delay_edge-1: '0.5', delay_edge-2: '0.5'", "a bound of 10 ms to edge-1 lets edge-2 pass"),
     ],
 )
 def test_it_ends_with_what_would_help(
@@ -112,18 +101,14 @@ def test_what_is_no_pod_is_refused_naming_file_and_field(
     assert message in capsys.readouterr().err
 
 
-BOUND = 'kind: Pod\nmetadata: {name: cart, labels: {delay_node-00000: "12"}}\n'
-
-
 async def test_an_extender_decides_on_the_cluster_as_it_is_and_keeps_nothing(
-    started: Started, called: Called, tmp_path: Path
+    extender: str, called: Called, tmp_path: Path
 ) -> None:
-    (tmp_path / "pod.yaml").write_text(BOUND)
-    async with started() as ports:
-        url = f"http://127.0.0.1:{ports['api']}"
-        code, text, _ = await called("explain", "-f", str(tmp_path / "pod.yaml"), "--extender", url)
-        data = (await called("explain", "-f", str(tmp_path / "pod.yaml"), "-o", "json", "--extender", url))[1]
-        kept = (await called("explain", "-A", "--extender", url))[1]
+    pod = tmp_path / "pod.yaml"
+    pod.write_text('kind: Pod\nmetadata: {name: cart, labels: {delay_node-00000: "12"}}\n')
+    code, text, _ = await called("explain", "-f", str(pod), "--extender", extender)
+    data = (await called("explain", "-f", str(pod), "-o", "json", "--extender", extender))[1]
+    kept = (await called("explain", "-A", "--extender", extender))[1]
     assert (code, "over 12 ms" in text) == (0, True)
     verdicts = {each["node"]: each["verdict"] for each in json.loads(data)["explanation"]["nodes"]}
     assert verdicts == {"node-00000": "kept", "node-00001": "kept", "node-00002": "refused"}

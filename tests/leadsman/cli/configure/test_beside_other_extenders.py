@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from leadsman.cli import main
+from tests.leadsman.cli.conftest import kubeconfig
 
 GROUP = "kubescheduler.config.k8s.io"
 
@@ -92,14 +93,9 @@ def configure(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
 
 
 @pytest.fixture
-def written(tmp_path: Path):
-    """written(text) → the path of a configuration with this text."""
-
-    def file(text):
-        (tmp_path / "scheduler-config.yaml").write_text(text)
-        return tmp_path / "scheduler-config.yaml"
-
-    return file
+def file(tmp_path: Path) -> Path:
+    """Where a configuration may be written."""
+    return tmp_path / "scheduler-config.yaml"
 
 
 @pytest.fixture
@@ -108,15 +104,11 @@ def kube_scheduler_says(kubernetes_binaries: Path, tmp_path: Path):
 
     It asks no API server: it writes down the configuration that it would run with.
     """
-    kubeconfig = tmp_path / "scheduler.conf"
-    cluster = {"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}
-    context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
-    document = {"clusters": [cluster], "contexts": [context], "current-context": "c", "users": [{"name": "u"}]}
-    kubeconfig.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Config", **document}))
+    (tmp_path / "scheduler.conf").write_text(kubeconfig("http://127.0.0.1:1"))
 
     def started(file):
         tried = tmp_path / "tried.yaml"
-        text = file.read_text().replace("/etc/kubernetes/scheduler.conf", str(kubeconfig))
+        text = file.read_text().replace("/etc/kubernetes/scheduler.conf", str(tmp_path / "scheduler.conf"))
         # Their files are on the scheduler's machine.
         tried.write_text(re.sub(r".*(caFile|certFile|keyFile):.*\n", "", text))
         flags = [f"--config={tried}", f"--write-config-to={tmp_path / 'run-with.yaml'}", "--secure-port=0"]
@@ -132,15 +124,14 @@ def kube_scheduler_says(kubernetes_binaries: Path, tmp_path: Path):
     return started
 
 
-def test_tas_is_replaced_as_its_own_script_set_it_up(configure, tmp_path: Path) -> None:
+def test_tas_is_replaced_as_its_own_script_set_it_up(configure, file: Path, tmp_path: Path) -> None:
     """docs/telemetry-policies.md, step 2: the manifest and the configuration that configure-scheduler.sh leaves."""
-    config, manifest = tmp_path / "scheduler-config.yaml", tmp_path / "kube-scheduler.yaml"
-    config.write_text(TAS)
-    manifest.write_text(MANIFEST.replace("FILE", str(config)))
-    before = (config.read_text(), manifest.read_text())
+    manifest, before = tmp_path / "kube-scheduler.yaml", (TAS, MANIFEST.replace("FILE", str(file)))
+    file.write_text(before[0])
+    manifest.write_text(before[1])
     code, shown, _ = configure(manifest, "--managed")
     assert code == 0
-    (entry,) = yaml.safe_load(config.read_text())["extenders"]
+    (entry,) = yaml.safe_load(file.read_text())["extenders"]
     assert entry["urlPrefix"] == "https://10.96.0.17:9001"
     assert entry["managedResources"] == [{"name": "telemetry/scheduling", "ignoredByScheduler": True}]
     (line,) = [line for line in shown.splitlines() if "tas-service" in line and not line.startswith(("-", "+", " "))]
@@ -148,12 +139,12 @@ def test_tas_is_replaced_as_its_own_script_set_it_up(configure, tmp_path: Path) 
     assert "--undo" in line
     assert configure(manifest, "--managed")[:2] == (0, "nothing to do: the scheduler already asks the extender\n")
     assert configure(manifest, "--undo")[0] == 0
-    assert (config.read_text(), manifest.read_text()) == before
+    assert (file.read_text(), manifest.read_text()) == before
 
 
-def test_pods_that_request_the_resource_would_wait_without_their_extender(configure, written) -> None:
+def test_pods_that_request_the_resource_would_wait_without_their_extender(configure, file: Path) -> None:
     """Without an entry that has kube-scheduler ignore the resource, no node offers it."""
-    file = written(TAS)
+    file.write_text(TAS)
     code, _, said = configure(file)
     assert code == 1
     assert "--managed" in said
@@ -172,8 +163,10 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("text", "said"), REFUSED.values(), ids=REFUSED)
-def test_what_kube_scheduler_would_refuse_is_refused_and_nothing_written(configure, written, text, said: str) -> None:
-    file = written(text)
+def test_what_kube_scheduler_would_refuse_is_refused_and_nothing_written(
+    configure, file: Path, text, said: str
+) -> None:
+    file.write_text(text)
     code, _, error = configure(file, "--managed")
     assert code == 1
     assert said in error
@@ -198,8 +191,8 @@ def older(version):
 
 
 @pytest.mark.parametrize("version", ["v1beta2", "v1beta3"])
-def test_older_versions_become_v1(configure, written, version: str) -> None:
-    file = written(older(version))
+def test_older_versions_become_v1(configure, file: Path, version: str) -> None:
+    file.write_text(older(version))
     code, shown, _ = configure(file, "--managed")
     assert code == 0
     made = yaml.safe_load(file.read_text())
@@ -216,12 +209,13 @@ def test_older_versions_become_v1(configure, written, version: str) -> None:
 
 
 @pytest.mark.parametrize("text", [TAS, TAS + GAS, older("v1beta2"), older("v1beta3")])
-def test_a_real_kube_scheduler_starts_with_what_is_written(configure, written, kube_scheduler_says, text) -> None:
-    file = written(text)
+def test_a_real_kube_scheduler_starts_with_what_is_written(configure, file: Path, kube_scheduler_says, text) -> None:
+    file.write_text(text)
     assert configure(file, "--managed")[0] == 0
     assert kube_scheduler_says(file) == ""
 
 
 @pytest.mark.parametrize("text", [*(text for text, _ in REFUSED.values()), older("v1beta2")])
-def test_a_real_kube_scheduler_refuses_what_we_do_not_write(written, kube_scheduler_says, text) -> None:
-    assert kube_scheduler_says(written(text)) != ""
+def test_a_real_kube_scheduler_refuses_what_we_do_not_write(file: Path, kube_scheduler_says, text) -> None:
+    file.write_text(text)
+    assert kube_scheduler_says(file) != ""

@@ -29,9 +29,10 @@ def machine(tmp_path: Path):
 def configure(machine, capsys: pytest.CaptureFixture[str]):
     """configure(*flags) → exit code, stdout, stderr."""
 
-    def called(*flags, file="manifests/kube-scheduler.yaml", url=URL):
+    def called(*flags, url=URL):
         folders = ["--certs", str(machine / "leadsman"), "--backups", str(machine / "backup")]
-        code = main.main(["configure-scheduler", str(machine / file), "--extender", url, *folders, *flags])
+        manifest = str(machine / "manifests/kube-scheduler.yaml")
+        code = main.main(["configure-scheduler", manifest, "--extender", url, *folders, *flags])
         return (code, *capsys.readouterr())
 
     return called

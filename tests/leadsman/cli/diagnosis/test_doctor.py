@@ -9,7 +9,7 @@ import yaml
 from leadsman.cli import doctor
 from leadsman.runtime.http_server import Health, create_ops_app, serve
 from leadsman.runtime.scrape import create_registry, gauge
-from tests.leadsman.cli.conftest import Called, Started, extender_pod
+from tests.leadsman.cli.conftest import Called, extender_pod, started
 
 BASE = Path(__file__).parents[4] / "daemonset/base/serviceaccounts.yaml"
 READY = {"conditions": [{"type": "Ready", "status": "True"}]}
@@ -32,7 +32,7 @@ def test_the_rights_that_are_asked_for_are_those_that_the_base_grants() -> None:
     assert set(doctor.NEEDED_RIGHTS) <= granted
 
 
-async def test_a_cluster_is_diagnosed(started: Started, called: Called, kubectl) -> None:
+async def test_a_cluster_is_diagnosed(called: Called, kubectl) -> None:
     objects = {
         "pods": [extender_pod("extender-a")],
         "nodes": [{"metadata": {"name": "node-00000"}, "status": READY}],

@@ -1,6 +1,5 @@
 """What agent, extender and controller take from their flags and their pod's environment, and what they refuse."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from leadsman.cli import agent, controller, extender, main
 from leadsman.cli.flags import process_flags
 from leadsman.planning.labels.label_plan import LabelLimits
 from leadsman.planning.replacement_plan import ReplacementSettings
+from tests.leadsman.cli.conftest import kubeconfig
 
 NODE = {"NODE_NAME": "edge-1", "POD_IP": "10.0.0.7", "POD_UID": "uid-1"}
 API = ("--kube-api", "http://127.0.0.1:1")
@@ -92,24 +92,19 @@ TWO_SERVERS = ("--plain-http", "--kubeconfig", "{config}", "--kube-api", "https:
     ],
 )
 def test_flags_that_do_not_fit_together_are_refused_with_what_to_do(
-    command: str, arguments: tuple[str, ...], message: str, kubeconfig: str, tmp_path: Path
+    command: str, arguments: tuple[str, ...], message: str, tmp_path: Path
 ) -> None:
     (tmp_path / "pem").touch()
-    given = [each.format(pem=tmp_path / "pem", config=kubeconfig) for each in arguments]
+    (tmp_path / "config").write_text(kubeconfig("https://there"))
+    given = [each.format(pem=tmp_path / "pem", config=tmp_path / "config") for each in arguments]
     with pytest.raises(ValueError, match=message):
         settings(command, *given, **(NODE if command == "agent" else {}))
 
 
-@pytest.fixture
-def kubeconfig(tmp_path: Path) -> str:
-    clusters = [{"name": "c", "cluster": {"server": "https://there:6443"}}]
-    contexts = [{"name": "x", "context": {"cluster": "c"}}]
-    (tmp_path / "config").write_text(json.dumps({"current-context": "x", "clusters": clusters, "contexts": contexts}))
-    return str(tmp_path / "config")
-
-
-def test_the_environment_names_the_api_server_too(kubeconfig: str) -> None:
-    assert settings("extender", "--plain-http", LEADSMAN_KUBECONFIG=kubeconfig).api.url == "https://there:6443"
+def test_the_environment_names_the_api_server_too(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text(kubeconfig("https://there:6443"))
+    found = settings("extender", "--plain-http", LEADSMAN_KUBECONFIG=str(tmp_path / "config"))
+    assert found.api.url == "https://there:6443"
 
 
 def test_the_client_is_kube_scheduler_unless_named(tmp_path: Path) -> None:
