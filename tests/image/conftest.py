@@ -6,29 +6,9 @@ import shlex
 import shutil
 import subprocess
 import sys
-from configparser import ConfigParser
 from pathlib import Path
 
-import pytest
-
-from tests.dockerfile import ROOT, Steps, read_steps
-
-
-@pytest.fixture(scope="session")
-def root() -> Path:
-    return ROOT
-
-
-@pytest.fixture(scope="session")
-def config() -> ConfigParser:
-    parsed = ConfigParser()
-    parsed.read(ROOT / "setup.cfg")
-    return parsed
-
-
-@pytest.fixture(scope="session")
-def steps() -> Steps:
-    return read_steps()
+from tests.dockerfile import ROOT, Steps
 
 
 def build(steps: Steps, top: Path) -> None:

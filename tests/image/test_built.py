@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.dockerfile import Steps, environ_of, stage
+from tests.dockerfile import environ_of, read_steps, stage
 from tests.image.conftest import build
 
 pytestmark = pytest.mark.artefact
@@ -19,10 +19,10 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def image(name: str, steps: Steps, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def image(name: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that stands for / of the image."""
     top = tmp_path_factory.mktemp(name)
-    build(stage(steps, name), top)
+    build(stage(read_steps(), name), top)
     return top
 
 

@@ -29,29 +29,25 @@ def locked(lock: Path) -> dict[str, Requirement]:
     return {canonicalize_name(each.name): each for each in map(Requirement, lines)}
 
 
-def asked(name: str, config: ConfigParser) -> list[Requirement]:
+def asked(name: str) -> list[Requirement]:
     if name == "build":
         lines = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
     else:
+        config = ConfigParser()
+        config.read(ROOT / "setup.cfg")
         extras = config["options.extras_require"]
         lines = [*config["options"]["install_requires"].split(), *extras["setup"].split(), *extras["dra"].split()]
     found = [Requirement(line) for line in lines]
-    return [each for each in found if name != "agent" or each.name in agent_names()]
+    return [each for each in found if name != "agent" or each.name in names_in("agent.in")]
 
 
-def agent_names() -> list[str]:
-    lines = (ROOT / "image/agent.in").read_text().splitlines()
-    return [line for line in lines if not line.startswith("#")]
-
-
-def excluded() -> set[str]:
-    """What the locks leave out of what their packages name as needed."""
-    lines = (ROOT / "image/excludes.txt").read_text().splitlines()
+def names_in(file: str) -> set[str]:
+    lines = (ROOT / "image" / file).read_text().splitlines()
     return {line for line in lines if not line.startswith("#")}
 
 
-def test_it_satisfies_what_setup_cfg_and_pyproject_ask_for(lock: Path, config: ConfigParser) -> None:
-    versions, requirements = locked(lock), asked(lock.stem, config)
+def test_it_satisfies_what_setup_cfg_and_pyproject_ask_for(lock: Path) -> None:
+    versions, requirements = locked(lock), asked(lock.stem)
     assert requirements
     for each in requirements:
         (pin,) = versions[canonicalize_name(each.name)].specifier
@@ -64,7 +60,7 @@ def test_it_holds_what_its_packages_need(lock: Path) -> None:
     versions = locked(lock)
     requirements = [Requirement(line) for name in versions for line in requires(name) or ()]
     needed = {canonicalize_name(each.name) for each in requirements if not each.marker or each.marker.evaluate()}
-    assert needed - excluded() <= set(versions)
+    assert needed - names_in("excludes.txt") <= set(versions)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ NEXT = "9.8.7"
 
 
 @pytest.fixture
-def checkout(tmp_path: Path) -> Path:
+def checkout(tmp_path: Path, author: None) -> Path:
     for name in ("Dockerfile", "README.md", "CHANGELOG.md"):
         shutil.copy(ROOT / name, tmp_path)
     for name in ("charts", "daemonset", "docs", "leadsman/runtime"):
@@ -30,11 +30,10 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def git(folder: Path, *words: str) -> str:
-    who = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
-    return subprocess.run(["git", *who, *words], cwd=folder, capture_output=True, text=True, check=True).stdout
+    return subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def author(monkeypatch: pytest.MonkeyPatch) -> None:
     for role in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{role}_NAME", "a")

@@ -8,59 +8,26 @@ from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.redaction import RedactingFormatter, hide_credentials
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def logger(clock: Clock) -> logging.Logger:
-    """A logger of its own, so that no other test has used up its lines."""
-    limited = logging.Logger("limited")
-    limited.parent = logging.getLogger()
-    limited.addFilter(LogLimit(clock))
-    return limited
-
-
-def test_a_flood_is_ten_lines_and_then_one_a_minute(
-    logger: logging.Logger, clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_flood_is_ten_lines_and_then_one_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    now, logger = [0.0], logging.Logger("of this test")
+    logger.parent = logging.getLogger()
+    logger.addFilter(LogLimit(lambda: now[0]))
     for second in range(601):
-        clock.now = float(second)
+        now[0] = float(second)
         for number in range(10):
             logger.warning("refused %s", number)
     assert len(caplog.messages) == LINES_BURST + 10
 
 
-log = logging.getLogger("loop")
-
-
-@pytest.fixture
-def problem(caplog: pytest.LogCaptureFixture) -> ProblemLog:
+def test_a_problem_that_lasts_is_logged_once_and_its_end_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    return ProblemLog(log, "cannot read the list", "the list is read again")
-
-
-def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
-    return [(record.levelname, record.getMessage()) for record in caplog.records]
-
-
-def test_a_problem_that_lasts_is_logged_once_and_its_end_once(
-    problem: ProblemLog, caplog: pytest.LogCaptureFixture
-) -> None:
+    problem = ProblemLog(logging.getLogger("loop"), "cannot read the list", "the list is read again")
     problem.clear()
     problem.report(OSError("port 40001"))
     problem.report(OSError("port 40002"))
     problem.clear()
     problem.clear()
-    assert lines(caplog) == [
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("WARNING", "cannot read the list: OSError: port 40001"),
         ("INFO", "the list is read again"),
     ]
@@ -82,22 +49,19 @@ def test_credentials_in_urls_are_hidden_and_nothing_else(text: str, shown: str) 
     assert hide_credentials(text) == shown
 
 
-def test_a_log_line_with_its_traceback_hides_them() -> None:
+def formatted(text: str) -> str:
+    """A log line with a traceback, in both of which the text stands."""
     try:
-        raise ValueError("https://me:s3cret@host")
+        raise ValueError(text)
     except ValueError:
-        record = logging.LogRecord("n", 30, "f", 1, "%s", ("http://a?token=s3cret",), sys.exc_info())
-    assert "s3cret" not in RedactingFormatter().format(record)
+        return RedactingFormatter().format(logging.LogRecord("n", 30, "f", 1, "%s", (text,), sys.exc_info()))
 
 
-FORGED = "bad\n2026-01-01T00:00:00.000Z ERROR forged: line\x1b[31m"
+def test_a_log_line_with_its_traceback_hides_them() -> None:
+    assert "s3cret" not in formatted("https://me:s3cret@host http://a?token=s3cret")
 
 
 def test_what_a_stranger_wrote_neither_breaks_a_log_line_nor_begins_one_in_its_traceback() -> None:
-    try:
-        raise ValueError(FORGED)
-    except ValueError:
-        record = logging.LogRecord("n", 30, "f", 1, "%s", (FORGED,), sys.exc_info())
-    message, *traceback = RedactingFormatter().format(record).split("\n")
+    message, *traceback = formatted("bad\n2026-01-01T00:00:00.000Z ERROR forged: line\x1b[31m").split("\n")
     assert message == "bad\\n2026-01-01T00:00:00.000Z ERROR forged: line\\x1b[31m"
     assert [line for line in traceback if not line.startswith("  ")] == []

@@ -1,12 +1,9 @@
 import asyncio
-from collections.abc import Iterator
 from contextlib import AsyncExitStack
 
 import aiohttp
 import aiohttp.web
 import pytest
-from prometheus_client import generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
 
 from leadsman.runtime import http_server, text_table
 from leadsman.runtime.connections import ServerLimits
@@ -70,21 +67,6 @@ async def test_a_response_may_take_longer_than_the_headers_of_a_request() -> Non
     app.router.add_get("/slow", slow)
     async with serve(app, "127.0.0.1", 0, limits) as port:
         assert await get(port, "/slow") == (200, "late")
-
-
-def test_what_a_source_has_dropped_is_gone_from_the_next_scrape() -> None:
-    peers = ["a", "b"]
-
-    def source() -> Iterator[Metric]:
-        rtt = GaugeMetricFamily("rtt_seconds", "Round trip.", labels=["peer"])
-        for peer in peers:
-            rtt.add_metric([peer], 1)
-        yield rtt
-
-    registry = create_registry(source)
-    assert 'peer="a"' in generate_latest(registry).decode()
-    peers.remove("a")
-    assert 'peer="a"' not in generate_latest(registry).decode()
 
 
 # Plain text in columns.
