@@ -60,6 +60,13 @@ def test_a_kernel_without_diskstats_has_none_and_the_agents_own_sys_is_not_read(
         list(disks.collect_disks(tree({"proc/stat": "cpu 0"})))
 
 
+def test_cores_count_their_throttling_where_the_package_counts_none(tree: Tree) -> None:
+    cpu = "sys/devices/system/cpu/cpu0"
+    topology = {f"{cpu}/topology/physical_package_id": "0", f"{cpu}/topology/core_id": "0"}
+    roots = tree({f"{cpu}/thermal_throttle/core_throttle_count": "5", **topology})
+    assert list(compute.collect_throttling(roots)) == [compute.CORE_THROTTLES(5, "0")]
+
+
 # Network.
 
 
