@@ -21,7 +21,7 @@ from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Latency, Peer
 from leadsman.state.snapshot import Snapshot
 from leadsman.state.snapshot_updates import apply_changes
 from leadsman.state.store import Deleted, Updated
-from tests.leadsman.decision.conftest import Make
+from tests.leadsman.decision import make
 
 NAMES = [f"n-{number}" for number in range(8)]
 FRESHNESS = ["fresh", "fresh", "fresh", "stale", "provisional", "silent"]
@@ -54,7 +54,7 @@ class Refuses(Says):
         return {node: Refusal("refuses", f"told by {self.weight}") for node in nodes if node in self.values}
 
 
-def cluster(make: Make, seed: int, estimate: EstimateMode = EstimateMode.UPPER_BOUND) -> DecisionInputs:
+def cluster(seed: int, estimate: EstimateMode = EstimateMode.UPPER_BOUND) -> DecisionInputs:
     rng = random.Random(seed)
     states = {
         name: make.state(
@@ -69,9 +69,9 @@ def cluster(make: Make, seed: int, estimate: EstimateMode = EstimateMode.UPPER_B
 
 @given(LABELS, st.lists(st.sampled_from([*NAMES, "unheard-of"])), st.integers(0, 500), st.sampled_from(EstimateMode))
 def test_every_node_is_kept_and_scored_or_refused_with_a_reason(
-    make: Make, labels: dict[str, str], asked: list[str], seed: int, estimate: EstimateMode
+    labels: dict[str, str], asked: list[str], seed: int, estimate: EstimateMode
 ) -> None:
-    decision = decide(make.pod(**labels), asked, cluster(make, seed, estimate))
+    decision = decide(make.pod(**labels), asked, cluster(seed, estimate))
     assert sorted([*decision.kept, *decision.refused]) == sorted(set(asked))
     assert list(decision.kept) == [node for node in dict.fromkeys(asked) if node in decision.kept]
     assert all(refusal.reason and refusal.plugin for refusal in decision.refused.values())
@@ -81,13 +81,13 @@ def test_every_node_is_kept_and_scored_or_refused_with_a_reason(
 
 
 @given(LABELS, st.permutations(NAMES), st.integers(0, 500))
-def test_the_order_asked_changes_nothing(make: Make, labels: dict[str, str], order: list[str], seed: int) -> None:
-    facts = cluster(make, seed)
+def test_the_order_asked_changes_nothing(labels: dict[str, str], order: list[str], seed: int) -> None:
+    facts = cluster(seed)
     one, other = decide(make.pod(**labels), NAMES, facts), decide(make.pod(**labels), order, facts)
     assert (one.refused, one.scores, one.neutral) == (other.refused, other.scores, other.neutral)
 
 
-def test_a_changed_weight_flips_a_tie(make: Make) -> None:
+def test_a_changed_weight_flips_a_tie() -> None:
     """near is nearer, calm is calmer, each by the same: 0.8 and 0.2."""
     states = {"ref": make.state({"near": 5.0, "calm": 20.0, "mid": 10.0})}
     pressures = {"near": 0.8**0.5, "calm": 0.2**0.5, "mid": 0.5**0.5}
@@ -107,7 +107,7 @@ def test_a_changed_weight_flips_a_tie(make: Make) -> None:
 
 
 @pytest.mark.parametrize(("fresh", "speaks"), [(4, True), (3, True), (2, True), (1, False), (0, False)])
-def test_fewer_than_half_of_four_fresh_is_neutral(make: Make, fresh: int, speaks: bool) -> None:
+def test_fewer_than_half_of_four_fresh_is_neutral(fresh: int, speaks: bool) -> None:
     kinds = ["fresh"] * fresh + ["stale"] * (4 - fresh)
     states = {f"n-{n}": make.state({}, {CPU_PRESSURE: n / 4}, kind) for n, kind in enumerate(kinds)}
     ranked = score_nodes(make.pod(), list(states), make.facts(states))
@@ -118,12 +118,12 @@ def test_fewer_than_half_of_four_fresh_is_neutral(make: Make, fresh: int, speaks
 
 
 @pytest.mark.parametrize("poison", [1e300, float("inf")])
-def test_no_value_of_a_score_leaves_0_and_10(make: Make, poison: float) -> None:
+def test_no_value_of_a_score_leaves_0_and_10(poison: float) -> None:
     says = Says(a=poison, b=-poison, c=0.5)
     assert score_nodes(make.pod(), "abc", make.facts({}), [says]).scores == {"a": 10, "b": 0, "c": 5}
 
 
-def test_a_later_filter_is_asked_about_what_is_left(make: Make) -> None:
+def test_a_later_filter_is_asked_about_what_is_left() -> None:
     judged = filter_nodes(make.pod(), "aabbc", make.facts({}), [Refuses(1, a=1), Refuses(2, a=1, b=1)])
     assert judged.kept == ("c",)
     assert {node: refusal.reason for node, refusal in judged.refused.items()} == {"a": "told by 1", "b": "told by 2"}
@@ -170,7 +170,7 @@ def test_decisions_while_nodes_report_are_those_made_from_the_start(
         assert decide(POD, NODES, kept) == decide(POD, NODES, structs.replace(kept, views=Views()))
 
 
-def test_a_view_that_no_decision_needs_any_more_is_gone_without_a_collection_of_garbage(make: Make) -> None:
+def test_a_view_that_no_decision_needs_any_more_is_gone_without_a_collection_of_garbage() -> None:
     """A view of 5,000 nodes has half a megabyte, and such a collection comes after dozens of pods."""
     views, left = Views(), list[weakref.ref[View]]()
     gc.disable()
@@ -188,13 +188,13 @@ def test_a_view_that_no_decision_needs_any_more_is_gone_without_a_collection_of_
 # What kubernetes-edge-scheduler got wrong about constraints; each test fails on its behaviour.
 
 
-def test_every_label_is_honoured_and_not_only_the_first(make: Make) -> None:
+def test_every_label_is_honoured_and_not_only_the_first() -> None:
     facts = make.facts({"a": make.state({"n": 1.0, "m": 1.0}), "b": make.state({"n": 9.0, "m": 1.0})})
     for labels in ({"delay_a": "5", "delay_b": "5"}, {"delay_b": "5", "delay_a": "5"}):
         assert filter_nodes(make.pod(**labels), ["n", "m"], facts).kept == ("m",)
 
 
-def test_a_name_is_not_matched_as_a_part_of_another(make: Make) -> None:
+def test_a_name_is_not_matched_as_a_part_of_another() -> None:
     states = {"edge-10": make.state({"n": 1.0}), "n": make.state({})}
     facts = make.facts(states, workloads=make.workloads(deployment_webshop=["webshop-1@edge-10"]))
     for part in ("edge-1", "edge", "web", "shop", "webshop-1"):
@@ -202,19 +202,19 @@ def test_a_name_is_not_matched_as_a_part_of_another(make: Make) -> None:
         assert refusal.reason == f"no such node or workload {part}"
 
 
-def test_a_missing_reference_does_not_send_the_pod_anywhere(make: Make) -> None:
+def test_a_missing_reference_does_not_send_the_pod_anywhere() -> None:
     """The original took the constraint away and chose the cloud node."""
     facts = make.facts({"cloud": make.state({"n": 1.0}), "n": make.state({})}, workloads=make.workloads())
     assert decide(make.pod(delay_gone="5"), ["cloud", "n"], facts).kept == ()
 
 
-def test_delay_0_means_the_reference_itself_and_pairs_at_0_ms(make: Make) -> None:
+def test_delay_0_means_the_reference_itself_and_pairs_at_0_ms() -> None:
     """The original took 0 for no constraint and returned all nodes."""
     facts = make.facts({"ref": make.state({"twin": 0.0, "near": 0.001, "far": 9.0})})
     assert filter_nodes(make.pod(delay_ref="0"), ["ref", "twin", "near", "far"], facts).kept == ("ref", "twin")
 
 
-def test_a_pair_at_0_ms_is_a_measurement_and_the_best_there_is(make: Make) -> None:
+def test_a_pair_at_0_ms_is_a_measurement_and_the_best_there_is() -> None:
     """The original took 0 ms for not measured."""
     delays = {"twin": 0.0, "near": 1.0, "far": 2.0}
     facts = make.facts(make.confirmed({"ref": make.state(delays), **dict.fromkeys(delays, make.state())}))
@@ -223,7 +223,7 @@ def test_a_pair_at_0_ms_is_a_measurement_and_the_best_there_is(make: Make) -> No
     assert max(decision.scores, key=lambda node: decision.scores[node]) == "twin"
 
 
-def test_a_node_that_just_joined_is_judged_like_any_other(make: Make) -> None:
+def test_a_node_that_just_joined_is_judged_like_any_other() -> None:
     """The original crashed on a node that its matrix did not have."""
     facts = make.facts({"ref": make.state({"n": 1.0})})
     judged = filter_nodes(make.pod(delay_ref="5"), ["n", "new"], facts)
@@ -232,7 +232,7 @@ def test_a_node_that_just_joined_is_judged_like_any_other(make: Make) -> None:
 
 
 @pytest.mark.parametrize("value", ["-1", "abc"])
-def test_a_bad_value_is_refused_and_decisions_go_on(make: Make, value: str) -> None:
+def test_a_bad_value_is_refused_and_decisions_go_on(value: str) -> None:
     """The original's process ended."""
     facts = make.facts({"ref": make.state({"n": 1.0})})
     [refusal] = filter_nodes(make.pod(delay_ref=value), ["n"], facts).refused.values()

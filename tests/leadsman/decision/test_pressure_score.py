@@ -9,7 +9,7 @@ from leadsman.decision.pressure_score import PressureScore, headroom, pressure_t
 from leadsman.state import metric_names
 from leadsman.state.records import Hardware
 from leadsman.state.snapshot import NodeState
-from tests.leadsman.decision.conftest import Make
+from tests.leadsman.decision import make
 
 EQUAL = pressure_terms(PressurePolicy(weights=PressureWeights(cpu=1, memory=1, io=1, load=1, temperature=1)))
 
@@ -52,7 +52,7 @@ def test_no_report_leaves_0_and_1(values: dict[str, float]) -> None:
     assert 0.0 <= left <= 1.0
 
 
-def test_only_fresh_reports_count_and_the_others_say_why(make: Make) -> None:
+def test_only_fresh_reports_count_and_the_others_say_why() -> None:
     metrics = {metric_names.CPU_PRESSURE: 0.25}
     nodes = {kind: make.state({}, metrics, kind) for kind in ("fresh", "stale", "provisional", "silent")}
     nodes["bare"] = make.state({}, {})

@@ -24,7 +24,7 @@ from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import EstimateMode
 from leadsman.kube.names import DELAY_ANNOTATION, ESTIMATE_ANNOTATION, REPLICAS_ANNOTATION
 from leadsman.runtime.text_table import one_line
-from tests.leadsman.decision.conftest import Make
+from tests.leadsman.decision import make
 
 
 def of(labels: dict[str, str], **annotations: str) -> tuple[DelayBound, ...]:
@@ -150,7 +150,7 @@ def found(
 
 
 @pytest.fixture
-def shop(make: Make) -> DecisionInputs:
+def shop() -> DecisionInputs:
     """Nodes edge-1 and web; workloads, one of them named like the node."""
     places = make.workloads(
         deployment_web=["web-1@edge-3"],
@@ -216,10 +216,8 @@ def test_what_is_missing_is_refused_with_the_reason(shop: DecisionInputs, refere
         ("node/x", False, True, "node x cannot be looked up: no node data has arrived yet"),
     ],
 )
-def test_nothing_known_yet_is_another_reason(
-    make: Make, reference: str, nodes: bool, workloads: bool, reason: str
-) -> None:
-    places = make.workloads(read_at=make.now if workloads else None)
+def test_nothing_known_yet_is_another_reason(reference: str, nodes: bool, workloads: bool, reason: str) -> None:
+    places = make.workloads(read_at=make.NOW if workloads else None)
     assert found(reference, make.facts({"edge-1": make.state()} if nodes else {}, workloads=places)) == NoTarget(reason)
 
 
@@ -235,7 +233,7 @@ def test_a_missing_reference_keeps_the_pod_waiting_and_the_other_bounds_do_not_h
     }
 
 
-def test_the_first_pod_of_a_workload_that_names_itself_fits_anywhere(make: Make) -> None:
+def test_the_first_pod_of_a_workload_that_names_itself_fits_anywhere() -> None:
     """Or it would wait for itself without end; the second is held to the first."""
     pod = PodInfo("default", "mine-1", labels={"delay_mine": "5"}, workload="deployment/mine")
     for workloads in ({}, {"deployment_mine": []}, {"deployment_mine": ["mine-1@edge-9"]}):
@@ -245,7 +243,7 @@ def test_the_first_pod_of_a_workload_that_names_itself_fits_anywhere(make: Make)
     assert filter_nodes(pod, ["edge-1"], facts).kept == ()
 
 
-def test_a_workload_on_too_many_nodes_is_refused(make: Make) -> None:
+def test_a_workload_on_too_many_nodes_is_refused() -> None:
     pods = [f"p-{number}@n-{number}" for number in range(MAX_TARGET_NODES + 1)]
     facts = make.facts({}, workloads=make.workloads(daemonset_log=pods))
     assert found("log", facts) == NoTarget("workload daemonset/log runs on 17 nodes; a delay bound allows at most 16")

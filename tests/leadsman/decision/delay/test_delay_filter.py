@@ -13,17 +13,17 @@ from leadsman.decision.explain import explain, format_explanation
 from leadsman.decision.inputs import DecisionInputs, EstimatedRow, LastRoundTrips
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import DelayPolicy, EstimateMode, Policy
-from tests.leadsman.decision.conftest import Make
+from tests.leadsman.decision import make
 
 ACCEPT = Policy(delay=DelayPolicy(estimate=EstimateMode.ACCEPT))
 NODES = ["edge-1", "edge-2", "edge-3", "edge-4"]
 
 
-def test_a_missing_reference_refuses_also_when_unknown_delays_are_accepted(make: Make) -> None:
+def test_a_missing_reference_refuses_also_when_unknown_delays_are_accepted() -> None:
     assert filter_nodes(make.pod(delay_gone="25"), ["n"], make.facts({"n": make.state()}, ACCEPT)).kept == ()
 
 
-def network(rng: random.Random, make: Make) -> DecisionInputs:
+def network(rng: random.Random) -> DecisionInputs:
     """Sixty nodes; each pair measured from one side, both or none; some lost, some reporters not fresh."""
     names = [f"n-{number}" for number in range(60)]
     kinds = ["fresh"] * 6 + ["stale", "provisional", "silent"]
@@ -51,12 +51,12 @@ def fresh_reports(facts: DecisionInputs, one: str, other: str) -> list[float]:
     return found
 
 
-def test_no_random_placement_breaks_its_bounds(make: Make) -> None:
+def test_no_random_placement_breaks_its_bounds() -> None:
     """A placement is a node that passes for a random pod; both reports of each bound are checked by hand. 100,000 are
     made by `python -m benchmarks.placements`."""
     rng, placed = random.Random(1), 0
     while placed < 10_000:
-        facts = network(rng, make)
+        facts = network(rng)
         names = sorted(facts.snapshot.nodes)
         for _ in range(100):
             bounds = {ref: rng.choice(["0", "5", "12.5", f"{rng.uniform(0, 20):.3f}"]) for ref in rng.sample(names, 2)}
@@ -71,7 +71,7 @@ def test_no_random_placement_breaks_its_bounds(make: Make) -> None:
                     assert max(reports) <= float(ms)
 
 
-def _spread(make: Make, workloads: int) -> tuple[DecisionInputs, PodInfo]:
+def _spread(workloads: int) -> tuple[DecisionInputs, PodInfo]:
     """A pod with a bound to each of so many workloads, of 16 nodes each."""
     nodes = [f"n-{number}" for number in range(16)]
     running: dict[str, Any] = {
@@ -81,13 +81,13 @@ def _spread(make: Make, workloads: int) -> tuple[DecisionInputs, PodInfo]:
     return facts, make.pod(**{f"delay_w-{number}": "5" for number in range(workloads)})
 
 
-def test_bounds_of_one_pod_to_too_many_nodes_are_refused_by_their_number(make: Make) -> None:
-    facts, pod = _spread(make, 9)
+def test_bounds_of_one_pod_to_too_many_nodes_are_refused_by_their_number() -> None:
+    facts, pod = _spread(9)
     reasons = {refusal.reason for refusal in filter_nodes(pod, ["n-0", "n-1"], facts).refused.values()}
     assert reasons == {"the pod's delay bounds are to 144 nodes in all; at most 128 are allowed"}
 
 
-def test_an_evaluation_that_nobody_waits_for_stops_at_its_next_reference(make: Make) -> None:
+def test_an_evaluation_that_nobody_waits_for_stops_at_its_next_reference() -> None:
     steps = list[int]()
 
     def stop_at_third() -> None:
@@ -95,7 +95,7 @@ def test_an_evaluation_that_nobody_waits_for_stops_at_its_next_reference(make: M
         if len(steps) == 3:
             raise InterruptedError
 
-    facts, pod = _spread(make, 8)
+    facts, pod = _spread(8)
     with pytest.raises(InterruptedError):
         filter_nodes(pod, ["n-0"], structs.replace(facts, checkpoint=stop_at_third))
     assert len(steps) == 3
@@ -109,7 +109,7 @@ LAST = {"gone": LastRoundTrips(70.0, {"near": 2.0, "far": 9.0})}
 ALONE = "delay to gone over 5 ms"
 
 
-def facts(make: Make, peers: Mapping[str, float | None] | None = None, **others: Any) -> DecisionInputs:
+def facts(peers: Mapping[str, float | None] | None = None, **others: Any) -> DecisionInputs:
     """All nodes are fresh but `gone`, whose records went with its agent. peers: what each measured to it."""
     states = {node: make.state({} if peers is None else {"gone": peers[node]}) for node in THREE}
     return make.facts(states, last_round_trips=LAST, **others)
@@ -119,24 +119,24 @@ def reasons(inputs: DecisionInputs, pod: PodInfo = POD) -> dict[str, str]:
     return {node: refusal.reason for node, refusal in filter_nodes(pod, THREE, inputs).refused.items()}
 
 
-def test_a_dead_node_whose_records_are_gone_is_still_a_target(make: Make) -> None:
-    assert reasons(facts(make)) == {"far": ALONE, "other": "delay to gone was not measured"}
+def test_a_dead_node_whose_records_are_gone_is_still_a_target() -> None:
+    assert reasons(facts()) == {"far": ALONE, "other": "delay to gone was not measured"}
 
 
-def test_a_fresh_measurement_counts_before_them(make: Make) -> None:
-    assert reasons(facts(make, {"near": 6.0, "far": 4.0, "other": None})) == {
+def test_a_fresh_measurement_counts_before_them() -> None:
+    assert reasons(facts({"near": 6.0, "far": 4.0, "other": None})) == {
         "near": ALONE,
         "other": "no reply between the node and gone",
     }
 
 
 @pytest.mark.parametrize("peers", [None, dict.fromkeys(THREE)])
-def test_nobody_is_asked_to_probe_a_dead_node(make: Make, peers: Mapping[str, None] | None) -> None:
-    assert select_probe_pairs(POD, THREE, facts(make, peers)) == ()
+def test_nobody_is_asked_to_probe_a_dead_node(peers: Mapping[str, None] | None) -> None:
+    assert select_probe_pairs(POD, THREE, facts(peers)) == ()
 
 
-def test_explain_says_from_when_the_delay_is(make: Make) -> None:
-    inputs = facts(make)
+def test_explain_says_from_when_the_delay_is() -> None:
+    inputs = facts()
     text = format_explanation(explain(decide(POD, THREE, inputs), inputs))
     assert "2 ms from gone (before-failure, 30.0 s old), bound 5 ms" in text
     assert "9 ms from gone (before-failure, 30.0 s old), bound 5 ms" in text
@@ -152,7 +152,7 @@ class Doubts(Struct, frozen=True):
         return EstimatedRow(THREE, same, same, same, ["group"] * len(THREE), same, [8.0] * len(THREE))
 
 
-def test_they_count_before_what_only_one_end_is_left_to_report(make: Make) -> None:
+def test_they_count_before_what_only_one_end_is_left_to_report() -> None:
     """Of a dead node nothing but the other end reports, and one end alone is doubted."""
     states = {node: make.state({"gone": 0.5}) for node in THREE}
     doubted = make.facts(states, estimates=Doubts())

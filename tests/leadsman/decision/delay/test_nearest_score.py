@@ -11,12 +11,12 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
 from leadsman.state.snapshot import Snapshot
-from tests.leadsman.decision.conftest import Make
+from tests.leadsman.decision import make
 
 RTTS = st.lists(st.floats(0, 10_000), min_size=1, max_size=12)
 
 
-def values(make: Make, rtts: list[float]) -> list[float]:
+def values(rtts: list[float]) -> list[float]:
     nodes = {f"n-{number}": ms for number, ms in enumerate(rtts)}
     part = NearestScore().score(
         make.pod(delay_ref="10000"),
@@ -26,18 +26,18 @@ def values(make: Make, rtts: list[float]) -> list[float]:
     return [part.values[node] for node in nodes]
 
 
-def test_the_scale_is_the_candidates_own(make: Make) -> None:
-    assert values(make, [0.0, 10.0, 20.0]) == [1.0, 0.5, 0.2]
+def test_the_scale_is_the_candidates_own() -> None:
+    assert values([0.0, 10.0, 20.0]) == [1.0, 0.5, 0.2]
 
 
 @given(RTTS)
-def test_values_fall_with_the_rtt_and_stay_within_0_and_1(make: Make, rtts: list[float]) -> None:
-    found = values(make, sorted(rtts))
+def test_values_fall_with_the_rtt_and_stay_within_0_and_1(rtts: list[float]) -> None:
+    found = values(sorted(rtts))
     assert all(nearer >= farther for nearer, farther in pairwise(found))
     assert all(0 <= value <= 1 for value in found)
 
 
-def test_several_bounds_count_as_their_mean(make: Make) -> None:
+def test_several_bounds_count_as_their_mean() -> None:
     states = {"a": make.state({"n": 0.0, "m": 9.0}), "b": make.state({"n": 10.0, "m": 10.0})}
     facts = make.facts(make.confirmed(states | dict.fromkeys("nm", make.state())))
     part = NearestScore().score(make.pod(delay_a="60", delay_b="60"), ["n", "m"], facts)

@@ -27,7 +27,7 @@ from leadsman.decision.view import Views
 from leadsman.kube.names import DELAY_ANNOTATION
 from leadsman.state.records import Latency
 from leadsman.state.snapshot import Freshness, NodeState, Snapshot
-from tests.leadsman.decision.conftest import Make
+from tests.leadsman.decision import make
 
 WEB, BOUND_MS = "deployment/web", 5.0
 RTTS_MS = [2.0, 5.0, 5.001, 9.0]
@@ -203,16 +203,16 @@ def cache() -> Views:
 
 
 @st.composite
-def cases(draw: st.DrawFn, make: Make, cache: Views) -> Case:
+def cases(draw: st.DrawFn, cache: Views) -> Case:
     references = draw(st.lists(st.sampled_from(NAMES[:3]), min_size=1, max_size=3, unique=True).map(sorted))
     replicas, mode = draw(st.sampled_from(ReplicaMode)), draw(st.sampled_from(EstimateMode))
     states = {}
     for name in NAMES[:4]:
         kind = draw(KINDS)
         if kind != "absent":
-            states[name] = draw(windows(make, name, kind))
+            states[name] = draw(windows(name, kind))
     views = tuple(
-        Listed(f"view-{number}", pairs, draw(st.none() | st.just(90.0)), make.now + draw(st.sampled_from([-1.0, 1.0])))
+        Listed(f"view-{number}", pairs, draw(st.none() | st.just(90.0)), make.NOW + draw(st.sampled_from([-1.0, 1.0])))
         for number, pairs in enumerate(draw(st.lists(VIEWS, max_size=2)))
     )
     spans = draw(st.none() | st.dictionaries(st.sampled_from(PAIRS), SPANS, max_size=12))
@@ -223,14 +223,14 @@ def cases(draw: st.DrawFn, make: Make, cache: Views) -> Case:
         views=cache,
         workloads=make.workloads(deployment_web=[f"web-{node}@{node}" for node in references]),
         delay_views=views,
-        estimates=None if spans is None else make.guessed(spans),
+        estimates=None if spans is None else make.Guesses(spans),
     )
     pod = PodInfo("default", "p", annotations={DELAY_ANNOTATION: f"deployment/web: 5 {replicas} {mode}"})
     return Case(references, replicas, mode, pod, inputs)
 
 
 @st.composite
-def windows(draw: st.DrawFn, make: Make, name: str, kind: str) -> NodeState:
+def windows(draw: st.DrawFn, name: str, kind: str) -> NodeState:
     peers = st.sampled_from([peer for peer in NAMES if peer != name])
     state = make.state(draw(st.dictionaries(peers, st.none() | MS, min_size=1)), freshness=kind)
     if draw(st.booleans()):
@@ -243,9 +243,9 @@ def windows(draw: st.DrawFn, make: Make, name: str, kind: str) -> NodeState:
 @settings(max_examples=600, deadline=None)
 @given(data=st.data())
 def test_filter_score_probes_and_explanation_agree_with_a_slow_reading_of_each_pair(
-    make: Make, cache: Views, data: st.DataObject
+    cache: Views, data: st.DataObject
 ) -> None:
-    references, replicas, mode, pod, inputs = data.draw(cases(make, cache))
+    references, replicas, mode, pod, inputs = data.draw(cases(cache))
     deciding = {node: read_deciding(references, node, replicas, mode, inputs) for node in NAMES}
     refused = filter_nodes(pod, NAMES, inputs).refused
     assert {node: refusal.reason for node, refusal in refused.items()} == {
@@ -290,17 +290,17 @@ def expected_evidence(node: str, pair: Pair) -> DelayEvidence:
 
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
-def test_lowering_a_nodes_delay_never_lowers_its_score(make: Make, cache: Views, data: st.DataObject) -> None:
+def test_lowering_a_nodes_delay_never_lowers_its_score(cache: Views, data: st.DataObject) -> None:
     """n-3 is no reference, so its own reports change no other node's delay."""
-    references, _, _, pod, inputs = data.draw(cases(make, cache))
+    references, _, _, pod, inputs = data.draw(cases(cache))
     reports = {reference: data.draw(MS) for reference in references}
     reference = data.draw(st.sampled_from(references))
     nearer = reports | {reference: data.draw(MS.filter(lambda ms: ms <= reports[reference]))}
-    before, after = (decide(pod, NAMES, with_report("n-3", peers, inputs, make)) for peers in (reports, nearer))
+    before, after = (decide(pod, NAMES, with_report("n-3", peers, inputs)) for peers in (reports, nearer))
     if all("n-3" in decision.plugin_scores[0].values for decision in (before, after)) and "n-3" in before.kept:
         assert after.scores["n-3"] >= before.scores["n-3"]
 
 
-def with_report(node: str, peers: Mapping[str, float], inputs: DecisionInputs, make: Make) -> DecisionInputs:
+def with_report(node: str, peers: Mapping[str, float], inputs: DecisionInputs) -> DecisionInputs:
     snapshot = Snapshot({**inputs.snapshot.nodes, node: make.state(peers)})
     return structs.replace(inputs, snapshot=snapshot)

@@ -16,7 +16,7 @@ from leadsman.decision.explain import explain
 from leadsman.decision.inputs import DecisionInputs, SourceRow
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import DelayPolicy, Policy
-from tests.leadsman.decision.conftest import Make
+from tests.leadsman.decision import make
 
 REF = PodInfo("default", "p", labels={"delay_ref": "40"})
 delays = st.floats(1, 100)
@@ -33,7 +33,7 @@ class Matrix:
 
 @pytest.mark.parametrize(("forward", "backward"), [(None, 32.6), (32.6, None)])
 def test_a_lost_direction_is_no_reply_whatever_the_other_one_measured(
-    make: Make, forward: float | None, backward: float | None
+    forward: float | None, backward: float | None
 ) -> None:
     inputs = make.facts({"ref": make.state({"n": forward}), "n": make.state({"ref": backward})})
     kept, refused = filter_nodes(REF, ["n"], inputs)
@@ -43,7 +43,7 @@ def test_a_lost_direction_is_no_reply_whatever_the_other_one_measured(
     assert f"{lost} gets no reply from {measured}, which measures 32.6 ms back" in explained.reason
 
 
-def test_where_nodes_are_followed_one_that_is_not_there_is_missing_unless_it_is_a_declared_site(make: Make) -> None:
+def test_where_nodes_are_followed_one_that_is_not_there_is_missing_unless_it_is_a_declared_site() -> None:
     """Whatever a static file says of it, or a report that has not run out."""
     states = {"ref": make.state({"near": 3.0}), "near": make.state({"ref": 3.0})}
     inputs = make.facts(states, delay_views=(Matrix(),))
@@ -59,7 +59,7 @@ def test_where_nodes_are_followed_one_that_is_not_there_is_missing_unless_it_is_
     honest=st.lists(delays, min_size=2, max_size=6), truth_ms=delays, lie_ms=st.floats(0.001, 100), second=st.booleans()
 )
 def test_a_liar_whom_nobody_confirms_is_unknown_and_one_whom_the_other_end_measures_gains_nothing(
-    make: Make, honest: list[float], truth_ms: float, lie_ms: float, second: bool
+    honest: list[float], truth_ms: float, lie_ms: float, second: bool
 ) -> None:
     """One liar among n, with and without a report of the reference about it."""
     names = [f"n-{number}" for number in range(len(honest))]
@@ -96,7 +96,7 @@ def test_a_liar_whom_nobody_confirms_is_unknown_and_one_whom_the_other_end_measu
         ({"delay_\x1b[31mn1": "5"}, {}),
     ],
 )
-def test_a_reason_has_no_control_character(make: Make, labels: dict[str, str], annotations: dict[str, str]) -> None:
+def test_a_reason_has_no_control_character(labels: dict[str, str], annotations: dict[str, str]) -> None:
     """Also where it goes to an Event without a decision."""
     pod = PodInfo("default", "p", labels=labels, annotations=annotations)
     _, refused = filter_nodes(pod, ["n"], make.facts({}))
@@ -116,7 +116,6 @@ IMPLAUSIBLE = "delay to ref is implausible: only one end reports it, and lower t
 
 
 def claimed(
-    make: Make,
     own_ms: float | None = 0.001,
     reference_ms: float | None = None,
     lowest_ms: float = 10.0,
@@ -145,30 +144,28 @@ def why(bound_ms: float, facts: DecisionInputs) -> str:
 @pytest.mark.parametrize(
     ("bound_ms", "says"), [(5, IMPLAUSIBLE), (24, IMPLAUSIBLE), (25, "kept")], ids=["over", "unsure", "sure"]
 )
-def test_the_estimate_decides_instead(make: Make, bound_ms: float, says: str) -> None:
-    assert why(bound_ms, claimed(make)) == says
+def test_the_estimate_decides_instead(bound_ms: float, says: str) -> None:
+    assert why(bound_ms, claimed()) == says
 
 
-def test_of_two_reports_the_larger_counts_and_may_be_anything(make: Make) -> None:
-    assert why(5, claimed(make, 0.001, 4.0)) == "kept"
-    assert why(5, claimed(make, 0.001, 6.0)) == "delay to ref over 5 ms"
+def test_of_two_reports_the_larger_counts_and_may_be_anything() -> None:
+    assert why(5, claimed(0.001, 4.0)) == "kept"
+    assert why(5, claimed(0.001, 6.0)) == "delay to ref over 5 ms"
 
 
 @pytest.mark.parametrize("own_ms", [10.0, 15.0, 20.0])
-def test_a_plausible_report_counts_as_no_less_than_others_say(make: Make, own_ms: float) -> None:
-    assert why(20, claimed(make, own_ms)) == "kept"
-    assert why(19.9, claimed(make, own_ms)) == "delay to ref over 19.9 ms"
-    [evidence] = delay_evidence(pod(30), ["node"], claimed(make, own_ms)).distances["node"]
+def test_a_plausible_report_counts_as_no_less_than_others_say(own_ms: float) -> None:
+    assert why(20, claimed(own_ms)) == "kept"
+    assert why(19.9, claimed(own_ms)) == "delay to ref over 19.9 ms"
+    [evidence] = delay_evidence(pod(30), ["node"], claimed(own_ms)).distances["node"]
     assert (evidence.rtt_ms, evidence.source) == (20.0, "agents")
     doubt = f"node alone reports {own_ms:g} ms, which is less"
     assert evidence.doubt == ("" if own_ms == 20 else doubt)
 
 
 @given(st.floats(0.001, 9.99))
-def test_what_a_node_alone_says_below_the_limit_changes_neither_its_score_nor_the_filter(
-    make: Make, own_ms: float
-) -> None:
-    silent, says = claimed(make, own_ms=None), claimed(make, own_ms)
+def test_what_a_node_alone_says_below_the_limit_changes_neither_its_score_nor_the_filter(own_ms: float) -> None:
+    silent, says = claimed(own_ms=None), claimed(own_ms)
     nodes = ["node", "near"]
     scores = [NearestScore().score(pod(30), nodes, facts) for facts in (silent, says)]
     assert scores[0] is not None
@@ -178,18 +175,18 @@ def test_what_a_node_alone_says_below_the_limit_changes_neither_its_score_nor_th
 
 
 @given(st.floats(0.001, 20), st.floats(0.001, 20))
-def test_a_node_gains_nothing_by_saying_less_than_others_do(make: Make, one_ms: float, other_ms: float) -> None:
+def test_a_node_gains_nothing_by_saying_less_than_others_do(one_ms: float, other_ms: float) -> None:
     values = []
     for own_ms in (one_ms, other_ms, 20.0):
-        score = NearestScore().score(pod(30), ["node", "near"], claimed(make, own_ms))
+        score = NearestScore().score(pod(30), ["node", "near"], claimed(own_ms))
         assert score is not None
         values.append(score.values["node"])
     assert max(values) == values[2]
 
 
-def test_the_other_end_is_asked_to_measure(make: Make) -> None:
-    assert select_probe_pairs(pod(24), ["node"], claimed(make)) == (("ref", "node"),)
-    assert select_probe_pairs(pod(24), ["node"], claimed(make, None, 0.001)) == (("node", "ref"),)
+def test_the_other_end_is_asked_to_measure() -> None:
+    assert select_probe_pairs(pod(24), ["node"], claimed()) == (("ref", "node"),)
+    assert select_probe_pairs(pod(24), ["node"], claimed(None, 0.001)) == (("node", "ref"),)
 
 
 @pytest.mark.parametrize(
@@ -199,9 +196,7 @@ def test_the_other_end_is_asked_to_measure(make: Make) -> None:
         (inf, "too few of the nodes that probe one of the two get a reply"),
     ],
 )
-def test_an_explanation_says_what_was_reported_and_why_it_is_not_believed(
-    make: Make, lowest_ms: float, because: str
-) -> None:
-    evidence = delay_evidence(pod(30), ["node"], claimed(make, lowest_ms=lowest_ms))
+def test_an_explanation_says_what_was_reported_and_why_it_is_not_believed(lowest_ms: float, because: str) -> None:
+    evidence = delay_evidence(pod(30), ["node"], claimed(lowest_ms=lowest_ms))
     assert f"node alone reports 0.001 ms and is not believed: {because}" in evidence.notes["node"]
     assert evidence.notes["node"].startswith("about 20 ms from ref (coordinates, 15 to 25 ms, 30.0 s old), bound 30 ms")

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from math import log
-from typing import TYPE_CHECKING
 
 import pytest
 from msgspec.structs import replace
@@ -17,9 +16,6 @@ from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import DevicesPolicy, Policy
 from leadsman.state.records import Quality, Reward
 from leadsman.state.snapshot import AgedReward, Snapshot
-
-if TYPE_CHECKING:
-    pass
 
 NODES = ("gpu-1", "gpu-2", "plain-1", "plain-2")
 GPU = NodeDevices({"nvidia.com/gpu": 4})

@@ -12,7 +12,7 @@ from leadsman.decision.policy import Policy
 from leadsman.decision.self_healing import ELSEWHERE, HELD, NAME, HealingFilter, protected_placeholders
 from leadsman.runtime.text_table import one_line
 from leadsman.state.snapshot import Snapshot
-from tests.leadsman.decision.conftest import Make
+from tests.leadsman.decision import make
 
 NOW = 100.0
 NODES = ["edge-1", "edge-2", "edge-3"]
@@ -39,7 +39,7 @@ def test_a_pod_with_bounds_is_kept_off_a_dead_node_for_the_reason_that_was_publi
     }
 
 
-def test_a_dead_node_is_refused_although_its_delays_are_still_good(make: Make) -> None:
+def test_a_dead_node_is_refused_although_its_delays_are_still_good() -> None:
     """Its last windows count for seconds after its death."""
     facts = make.facts({"edge-3": make.state({"edge-1": 1.0, "edge-2": 1.0})}, self_healing=DEAD)
     kept, why = filter_nodes(BOUND, NODES, facts)

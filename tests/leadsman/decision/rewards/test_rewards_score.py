@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
@@ -24,7 +24,7 @@ from leadsman.rewards import reward_updates
 from leadsman.rewards.posterior import node_posterior
 from leadsman.state.records import Identity, Quality, Reward
 from leadsman.state.snapshot import AgedReward, Snapshot
-from tests.leadsman.decision.conftest import Make
+from tests.leadsman.decision import make
 
 NODES = tuple(f"node-{n}" for n in range(6))
 NOW = 100.0
@@ -44,9 +44,7 @@ CLAIMS = st.builds(
 POD = PodInfo("default", "web-1", uid="u1", labels={"app": "web"})
 
 
-def facts(
-    make: Make, by_node: Mapping[str, Reward], now: float = NOW, seen_at: float = NOW, **policy: Any
-) -> DecisionInputs:
+def facts(by_node: Mapping[str, Reward], now: float = NOW, seen_at: float = NOW, **policy: Any) -> DecisionInputs:
     """All nodes fresh at `now`; the rewards are those of type web, last changed at `seen_at`."""
     fresh = make.state(freshness="fresh")
     states = {node: type(fresh)(heartbeat=fresh.heartbeat, changed_at=now) for node in NODES}
@@ -63,22 +61,22 @@ def others(**special: Reward) -> dict[str, Reward]:
 
 
 class TestScore:
-    def test_a_node_that_fails_pods_comes_last(self, make: Make) -> None:
-        found = scores(facts(make, others(node_0=BAD)))
+    def test_a_node_that_fails_pods_comes_last(self) -> None:
+        found = scores(facts(others(node_0=BAD)))
         assert found["node-0"] < 5
         assert {found[node] for node in NODES[1:]} == {10}
 
-    def test_no_reward_is_no_say(self, make: Make) -> None:
-        assert rewards_score.RewardsScore().score(POD, NODES, facts(make, {})) is None
+    def test_no_reward_is_no_say(self) -> None:
+        assert rewards_score.RewardsScore().score(POD, NODES, facts({})) is None
 
-    def test_a_type_without_rewards_is_warned_by_another(self, make: Make) -> None:
-        found = scores(facts(make, others(node_0=BAD)), PodInfo("d", "x"))
+    def test_a_type_without_rewards_is_warned_by_another(self) -> None:
+        found = scores(facts(others(node_0=BAD)), PodInfo("d", "x"))
         assert (found["node-0"] < 10, {found[node] for node in NODES[1:]}) == (True, {10})
 
-    def test_a_type_that_does_well_there_now_is_not_warned(self, make: Make) -> None:
+    def test_a_type_that_does_well_there_now_is_not_warned(self) -> None:
         """Its last failure is later than the other's, and it did well since."""
         failing = Reward(at_seconds=7_200.0, healthy=1.0, failed=1.0, last_incident_seconds=0.0)
-        found = facts(make, others(node_0=failing))
+        found = facts(others(node_0=failing))
         well = {"db": {"node-0": AgedReward(Reward(at_seconds=7_200.0, healthy=30.0, recent=12.0), NOW)}}
         snapshot = Snapshot(found.snapshot.nodes, rewards={**found.snapshot.rewards, **well})
         pod = PodInfo("d", "db-1", labels={"app": "db"})
@@ -93,83 +91,83 @@ class TestScore:
         ],
         ids=["that runs nowhere else", "that runs on one other node", "that fails on half of its nodes"],
     )
-    def test_a_type_warns_no_other(self, make: Make, rewards: dict[str, Reward]) -> None:
-        assert rewards_score.RewardsScore().score(PodInfo("d", "x"), NODES, facts(make, rewards)) is None
+    def test_a_type_warns_no_other(self, rewards: dict[str, Reward]) -> None:
+        assert rewards_score.RewardsScore().score(PodInfo("d", "x"), NODES, facts(rewards)) is None
 
-    def test_two_bad_nodes_of_a_rack_warn_of_the_third(self, make: Make) -> None:
-        found = facts(make, others(node_0=BAD, node_1=BAD))
+    def test_two_bad_nodes_of_a_rack_warn_of_the_third(self) -> None:
+        found = facts(others(node_0=BAD, node_1=BAD))
         racks = {node: Identity("o", 1, "a", rack="near" if n < 3 else "far") for n, node in enumerate(NODES)}
         states = {node: structs.replace(state, identity=racks[node]) for node, state in found.snapshot.nodes.items()}
         ranked = scores(DecisionInputs(structs.replace(found.snapshot, nodes=states), found.policy, NOW))
         assert (ranked["node-2"] < 10, {ranked[node] for node in NODES[3:]}) == (True, {10})
 
-    def test_a_node_on_which_twenty_types_failed_still_has_a_score(self, make: Make) -> None:
-        found = facts(make, others(node_0=BAD))
+    def test_a_node_on_which_twenty_types_failed_still_has_a_score(self) -> None:
+        found = facts(others(node_0=BAD))
         rewards = {f"type-{n}": found.snapshot.rewards["web"] for n in range(20)}
         snapshot = structs.replace(found.snapshot, rewards=rewards)
         ranked = scores(DecisionInputs(snapshot, found.policy, NOW), PodInfo("d", "x"))
         assert (ranked["node-0"] < 5, {ranked[node] for node in NODES[1:]}) == (True, {10})
 
-    def test_kuberls_rule_knows_of_no_other_type(self, make: Make) -> None:
+    def test_kuberls_rule_knows_of_no_other_type(self) -> None:
         rule = ScoresPolicy(rewards=RewardsPolicy(rule=RewardRule.KUBERL))
-        found = scores(facts(make, others(node_0=BAD), scores=rule), PodInfo("d", "x"))
+        found = scores(facts(others(node_0=BAD), scores=rule), PodInfo("d", "x"))
         assert len(set(found.values())) == 1
 
-    def test_weight_zero_switches_it_off(self, make: Make) -> None:
+    def test_weight_zero_switches_it_off(self) -> None:
         off = ScoresPolicy(rewards=RewardsPolicy(weight=0.0))
-        assert rewards_score.RewardsScore().score(POD, NODES, facts(make, others(), scores=off)) is None
+        assert rewards_score.RewardsScore().score(POD, NODES, facts(others(), scores=off)) is None
 
-    def test_a_node_never_tried_is_as_good_as_any(self, make: Make) -> None:
+    def test_a_node_never_tried_is_as_good_as_any(self) -> None:
         """kubeRL: a new node under a known type reads 0."""
         some = others(node_0=BAD)
         del some["node-5"]
-        assert scores(facts(make, some))["node-5"] == 10
+        assert scores(facts(some))["node-5"] == 10
 
-    def test_bad_everywhere_blames_no_node(self, make: Make) -> None:
-        assert len(set(scores(facts(make, dict.fromkeys(NODES, BAD))).values())) == 1
+    def test_bad_everywhere_blames_no_node(self) -> None:
+        assert len(set(scores(facts(dict.fromkeys(NODES, BAD))).values())) == 1
 
-    def test_a_doubt_never_ties_with_none(self, make: Make) -> None:
+    def test_a_doubt_never_ties_with_none(self) -> None:
         """A value of 0.96 would round to 10."""
         doubted = Reward(at_seconds=0.0, healthy=20.0, recent=2.75, failed=1.0)
-        assert scores(facts(make, others(node_0=doubted)))["node-0"] <= 9
+        assert scores(facts(others(node_0=doubted)))["node-0"] <= 9
 
-    def test_two_doubts_of_one_tenth_do_not_tie(self, make: Make) -> None:
+    def test_two_doubts_of_one_tenth_do_not_tie(self) -> None:
         """Or the emptier of the two would be taken, which is the one that was avoided."""
         one, less = (Reward(at_seconds=0.0, healthy=20.0, recent=recent, failed=1.0) for recent in (1.25, 1.5))
-        found = facts(make, others(node_0=one, node_1=less))
+        found = facts(others(node_0=one, node_1=less))
         values = [rewards_score.assess_type("web", found).posteriors[node].value for node in ("node-0", "node-1")]
         assert [round(10 * value) for value in values] == [8, 8]
         assert scores(found)["node-0"] < scores(found)["node-1"] < 10
 
-    def test_evidence_fades_while_nothing_is_written(self, make: Make) -> None:
+    def test_evidence_fades_while_nothing_is_written(self) -> None:
         doubted = structs.replace(BAD, recent=3.0)
         before, after = (
-            scores(facts(make, others(node_0=doubted), now=NOW + age))["node-0"] for age in (0.0, 5 * HOUR)
+            scores(facts(others(node_0=doubted), now=NOW + age))["node-0"] for age in (0.0, 5 * HOUR)
         )  # fmt: skip
         assert before < after
 
-    def test_the_writers_clock_does_not_matter(self, make: Make) -> None:
+    def test_the_writers_clock_does_not_matter(self) -> None:
         far = Reward(at_seconds=9e9, healthy=1.0, failed=6.0, last_incident_seconds=9e9)
-        assert scores(facts(make, others(node_0=far))) == scores(facts(make, others(node_0=BAD)))
+        assert scores(facts(others(node_0=far))) == scores(facts(others(node_0=BAD)))
 
-    def test_twice_as_slow_ranks_below(self, make: Make) -> None:
+    def test_twice_as_slow_ranks_below(self) -> None:
         fast, slow = (Reward(0.0, recent=5.0, qualities={"run_time": Quality(cost, 9.0)}) for cost in (1.0, 1.7))
-        found = scores(facts(make, dict.fromkeys(NODES, fast) | {"node-0": slow}))
+        found = scores(facts(dict.fromkeys(NODES, fast) | {"node-0": slow}))
         assert (found["node-0"] < 7, found["node-1"]) == (True, 10)
 
-    def test_the_store_away_is_neutral(self, make: Make) -> None:
+    def test_the_store_away_is_neutral(self) -> None:
         """Nobody has reported for long; the rewards are still in memory."""
-        near = facts(make, others(node_0=BAD))
+        near = facts(others(node_0=BAD))
         ranked = score_nodes(POD, NODES, DecisionInputs(near.snapshot, near.policy, NOW + 60.0))
         assert (set(ranked.scores.values()), "0 of 6 nodes report" in ranked.neutral) == ({5}, True)
 
-    def test_kuberls_rule_cuts_its_average_to_tenths(self, make: Make) -> None:
+    def test_kuberls_rule_cuts_its_average_to_tenths(self) -> None:
         rule = ScoresPolicy(rewards=RewardsPolicy(rule=RewardRule.KUBERL))
-        found = scores(facts(make, others(node_0=BAD), scores=rule))
+        found = scores(facts(others(node_0=BAD), scores=rule))
         assert (found["node-0"], found["node-1"]) == (4, 10)
 
-    def test_an_explanation_has_the_numbers(self, make: Make) -> None:
-        told = rewards_score.RewardsScore().evidence(POD, NODES, facts(make, others(node_0=BAD))).measured
+    def test_an_explanation_has_the_numbers(self) -> None:
+        told = rewards_score.RewardsScore().evidence(POD, NODES, facts(others(node_0=BAD))).measured
         assert told["reward_blame_ratio"]["node-0"] > 0.9
         assert set(told) == {
             "reward_ratio",
@@ -179,36 +177,36 @@ class TestScore:
             "reward_shared_fault_ratio",
         }
 
-    def test_an_explanation_says_that_another_type_warned(self, make: Make) -> None:
-        found = facts(make, others(node_0=BAD))
+    def test_an_explanation_says_that_another_type_warned(self) -> None:
+        found = facts(others(node_0=BAD))
         told = rewards_score.RewardsScore().evidence(PodInfo("d", "x"), NODES, found).measured
         assert set(told["reward_shared_fault_ratio"]) == {"node-0"}
 
-    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+    @settings(max_examples=50)
     @given(claim=CLAIMS)
-    def test_no_report_lowers_the_honest(self, make: Make, claim: Reward) -> None:
+    def test_no_report_lowers_the_honest(self, claim: Reward) -> None:
         """G4: they keep the best score there is, so nothing that a node says of itself lifts it above them."""
-        found = scores(facts(make, others(node_0=claim)))
+        found = scores(facts(others(node_0=claim)))
         assert {found[node] for node in NODES[1:]} == {max(found.values())}
 
 
 class TestReturn:
     RETURNING = Reward(at_seconds=0.0, healthy=1.0, failed=0.04)
 
-    def test_few_pods_see_a_node_that_comes_back(self, make: Make) -> None:
-        found = facts(make, others(node_0=self.RETURNING))
+    def test_few_pods_see_a_node_that_comes_back(self) -> None:
+        found = facts(others(node_0=self.RETURNING))
         pods = [PodInfo("d", "web", uid=f"u{n}", labels={"app": "web"}) for n in range(400)]
         shown = sum(scores(found, pod)["node-0"] == 10 for pod in pods)
         assert 0.1 < shown / len(pods) < 0.3
 
-    def test_the_same_pod_sees_the_same_each_time(self, make: Make) -> None:
-        found = [scores(facts(make, others(node_0=self.RETURNING))) for _ in range(2)]
+    def test_the_same_pod_sees_the_same_each_time(self) -> None:
+        found = [scores(facts(others(node_0=self.RETURNING))) for _ in range(2)]
         assert found[0] == found[1]
 
-    def test_a_node_that_failed_again_and_again_is_tried_after_four_half_lives_by_few_pods(self, make: Make) -> None:
+    def test_a_node_that_failed_again_and_again_is_tried_after_four_half_lives_by_few_pods(self) -> None:
         shown = {}
         for half_lives in (4.0, 4.5):
-            found = facts(make, others(node_0=BAD), now=NOW + half_lives * HOUR)
+            found = facts(others(node_0=BAD), now=NOW + half_lives * HOUR)
             pods = [PodInfo("d", "web", uid=f"u{n}", labels={"app": "web"}) for n in range(100)]
             shown[half_lives] = sum(scores(found, pod)["node-0"] == 10 for pod in pods)
         assert shown[4.0] == 0
@@ -219,13 +217,13 @@ class TestReturn:
         [([], 0.0, True), ([4.0], 0.0, True), ([2.0] * 3, 0.0, False), ([2.0] * 3, 2.0, True)],
     )
     def test_it_is_later_where_pods_fail_early_on_several_nodes(
-        self, make: Make, early: list[float], late: float, seen: bool
+        self, early: list[float], late: float, seen: bool
     ) -> None:
         failed_once = Reward(at_seconds=0.0, healthy=5.0, failed=1.0, setbacks=1, last_incident_seconds=0.0)
         rewards = others(node_0=failed_once)
         for node, each in zip(NODES[1:], [*early, 0.0, 0.0, 0.0, 0.0, 0.0], strict=False):
             rewards[node] = structs.replace(GOOD, early=each, late=late)
-        found = facts(make, rewards, now=NOW + HOUR)
+        found = facts(rewards, now=NOW + HOUR)
         pods = [PodInfo("d", "web", uid=f"u{n}", labels={"app": "web"}) for n in range(50)]
         assert any(scores(found, pod)["node-0"] == 10 for pod in pods) == seen
 
@@ -234,9 +232,9 @@ class TestReturn:
         rewards = [Reward(at_seconds=0.0, failed=1.0, setbacks=2)] * bad
         assert retry_half_lives([*rewards, *[GOOD] * (6 - bad)])[1] == half_lives
 
-    def test_once_it_did_well_all_see_it(self, make: Make) -> None:
+    def test_once_it_did_well_all_see_it(self) -> None:
         proved = Reward(at_seconds=0.0, healthy=2.0, recent=1.5, failed=0.04)
-        found = facts(make, others(node_0=proved))
+        found = facts(others(node_0=proved))
         assert {scores(found, PodInfo("d", "w", uid=f"u{n}", labels={"app": "web"}))["node-0"] for n in range(50)} == {
             10
         }
@@ -248,28 +246,28 @@ class TestBreaker:
     def refused(self, found: DecisionInputs, nodes: tuple[str, ...] = NODES) -> set[str]:
         return set(BreakerFilter().refusals(POD, nodes, found))
 
-    def test_it_is_off_by_default(self, make: Make) -> None:
-        assert self.refused(facts(make, others(node_0=BAD))) == set()
+    def test_it_is_off_by_default(self) -> None:
+        assert self.refused(facts(others(node_0=BAD))) == set()
 
-    def test_a_node_that_keeps_failing_is_refused(self, make: Make) -> None:
-        found = facts(make, others(node_0=BAD), breaker=self.ON)
+    def test_a_node_that_keeps_failing_is_refused(self) -> None:
+        found = facts(others(node_0=BAD), breaker=self.ON)
         assert filter_nodes(POD, NODES, found).refused["node-0"].reason == "pods of type web keep failing on the node"
 
-    def test_until_the_hold_has_passed_since_the_last_incident(self, make: Make) -> None:
-        at = [facts(make, others(node_0=BAD), now=NOW + age, breaker=self.ON) for age in (599.0, 601.0)]
+    def test_until_the_hold_has_passed_since_the_last_incident(self) -> None:
+        at = [facts(others(node_0=BAD), now=NOW + age, breaker=self.ON) for age in (599.0, 601.0)]
         assert [self.refused(found) for found in at] == [{"node-0"}, set()]
 
-    def test_few_failures_are_none(self, make: Make) -> None:
+    def test_few_failures_are_none(self) -> None:
         few = Reward(at_seconds=0.0, failed=2.0, last_incident_seconds=0.0)
-        assert self.refused(facts(make, others(node_0=few), breaker=self.ON)) == set()
+        assert self.refused(facts(others(node_0=few), breaker=self.ON)) == set()
 
-    def test_the_last_node_is_never_refused(self, make: Make) -> None:
-        found = facts(make, others(node_0=BAD), breaker=self.ON)
+    def test_the_last_node_is_never_refused(self) -> None:
+        found = facts(others(node_0=BAD), breaker=self.ON)
         assert self.refused(found, ("node-0",)) == set()
         assert decide(POD, ("node-0",), found).kept == ("node-0",)
 
-    def test_what_fails_everywhere_is_refused_nowhere(self, make: Make) -> None:
-        assert self.refused(facts(make, dict.fromkeys(NODES, BAD), breaker=self.ON)) == set()
+    def test_what_fails_everywhere_is_refused_nowhere(self) -> None:
+        assert self.refused(facts(dict.fromkeys(NODES, BAD), breaker=self.ON)) == set()
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pytest
 from msgspec import Struct, structs
 
 from leadsman.decision.inputs import DecisionInputs, EstimatedRow, PlacedPod, WorkloadIndex
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
-from leadsman.state.metric_names import CPU_PRESSURE
 from leadsman.state.records import Hardware, Heartbeat, Latency, PeerLatency
 from leadsman.state.snapshot import NodeState, Snapshot
 
@@ -64,7 +62,7 @@ def guesses(reference: str, **nodes: tuple[float, float, float]) -> Guesses:
     return Guesses({(reference, node): guess for node, guess in nodes.items()})
 
 
-def places(read_at: float | None = NOW - 2.0, **workloads: Sequence[str]) -> WorkloadIndex:
+def workloads(read_at: float | None = NOW - 2.0, **workloads: Sequence[str]) -> WorkloadIndex:
     """kind_name=["pod@node", ...] in the namespace `default`."""
     found: dict[tuple[str, str], dict[str, tuple[PlacedPod, ...]]] = {}
     for key, pods in workloads.items():
@@ -85,25 +83,3 @@ def confirmed(states: Mapping[str, NodeState]) -> dict[str, NodeState]:
 def pod(**labels: str) -> PodInfo:
     """A pod with these labels."""
     return PodInfo("default", "pod-1", labels=labels)
-
-
-class Make:
-    """The words above, for tests."""
-
-    now, guessed = NOW, Guesses
-    window, state, facts = staticmethod(window), staticmethod(state), staticmethod(facts)
-    pod, guesses, workloads = staticmethod(pod), staticmethod(guesses), staticmethod(places)
-    confirmed = staticmethod(confirmed)
-
-
-@pytest.fixture(scope="session")
-def make() -> Make:
-    return Make()
-
-
-@pytest.fixture
-def edge() -> DecisionInputs:
-    """edge-1 measured 12.125 ms to edge-2 and 40 ms to edge-3; nobody measured edge-4."""
-    pressures = {"edge-1": 0.1, "edge-2": 0.5, "edge-3": 0.0, "edge-4": 0.2}
-    peers: dict[str, dict[str, float | None]] = {"edge-1": {"edge-2": 12.125, "edge-3": 40.0}}
-    return facts(confirmed({n: state(peers.get(n, {}), {CPU_PRESSURE: ratio}) for n, ratio in pressures.items()}))
