@@ -19,7 +19,7 @@ from leadsman.decision.telemetry.taspolicy import (
     build_status,
     parse_taspolicy,
 )
-from tests.leadsman.decision.telemetry.conftest import Tas
+from tests.leadsman.decision.telemetry import tas
 
 DOCUMENTED = Path(__file__).parents[3] / "data" / "taspolicies"
 
@@ -32,7 +32,7 @@ def test_the_original_s_documented_policies_are_read_without_a_problem(file: Pat
         assert set(found.strategies) == set(plain["spec"]["strategies"])
 
 
-def test_every_field_is_read(tas: Tas) -> None:
+def test_every_field_is_read() -> None:
     rules = [{"metricname": "m-1", "operator": "LessThan", "target": -7, "labels": ["a=b", "c="]}]
     plain = tas.obj(
         "p", "ns", {"maxAgeSeconds": 2.5, "failMode": "closed"}, labeling={"rules": rules, "logicalOperator": "allOf"}
@@ -90,7 +90,7 @@ def test_what_cannot_be_read_is_refused_by_its_path(spec: Any, said: str) -> Non
         ({"maxAgeSeconds": 86401}, "maxAgeSeconds: got 86401, allowed a number above 0 to 86400"),
     ],
 )
-def test_our_own_fields_are_checked_too(tas: Tas, metrics: Any, said: str) -> None:
+def test_our_own_fields_are_checked_too(metrics: Any, said: str) -> None:
     with pytest.raises(BadTasPolicy) as refused:
         parse_taspolicy(tas.obj(metrics=metrics))
     assert str(refused.value) == f"spec.metrics.{said}"
@@ -113,7 +113,7 @@ def test_an_object_of_another_shape_is_refused(plain: Any) -> None:
         ("a=b\n", "the value is no label value"),
     ],
 )
-def test_a_label_that_no_node_can_carry_is_a_problem_and_the_others_work(tas: Tas, label: str, why: str) -> None:
+def test_a_label_that_no_node_can_carry_is_a_problem_and_the_others_work(label: str, why: str) -> None:
     """The original stopped labelling all nodes."""
     found = parse_taspolicy(tas.obj(labeling=[tas.rule("m", "Equals", 0, "good=1", label)]))
     assert found.labeling is not None
@@ -123,7 +123,7 @@ def test_a_label_that_no_node_can_carry_is_a_problem_and_the_others_work(tas: Ta
     assert why in problem.text
 
 
-def test_what_does_nothing_is_said(tas: Tas) -> None:
+def test_what_does_nothing_is_said() -> None:
     found = parse_taspolicy(
         tas.obj(
             "p" * 64,
@@ -143,14 +143,14 @@ def test_what_does_nothing_is_said(tas: Tas) -> None:
     ]
 
 
-def test_more_labels_than_a_policy_may_set_are_refused(tas: Tas) -> None:
+def test_more_labels_than_a_policy_may_set_are_refused() -> None:
     labels = [f"l{number}=x" for number in range(MAX_LABELS + 1)]
     rules = [{"metricname": "m", "operator": "LessThan", "target": 1, "labels": labels[at : at + 40]} for at in (0, 40)]
     with pytest.raises(BadTasPolicy, match=r"spec\.strategies\.labeling\.rules: have 65 labels, allowed are 64"):
         parse_taspolicy(tas.obj("p", "ns", labeling={"rules": rules}))
 
 
-def test_a_spec_of_a_megabyte_is_refused(tas: Tas) -> None:
+def test_a_spec_of_a_megabyte_is_refused() -> None:
     with pytest.raises(BadTasPolicy, match=r"spec: has 1,0\d\d,\d\d\d bytes in JSON, allowed are 65,536"):
         parse_taspolicy(tas.obj("p", "ns", {"x": "x" * 1_000_000}))
 
@@ -164,13 +164,13 @@ def verdicts(found: Any) -> dict[str, tuple[str, str]]:
     return {each["type"]: (each["status"], each["reason"]) for each in found["conditions"]}
 
 
-def test_a_good_policy_is_accepted_and_active(tas: Tas) -> None:
+def test_a_good_policy_is_accepted_and_active() -> None:
     found = build_status(tas.policy(dontschedule=[tas.rule("m", "Equals")]), None, None, NOW)
     assert verdicts(found) == {"Accepted": ("True", "Accepted"), "Active": ("True", "Active")}
     assert found["problems"] == []
 
 
-def test_a_bad_version_is_not_accepted_and_the_last_good_one_active(tas: Tas) -> None:
+def test_a_bad_version_is_not_accepted_and_the_last_good_one_active() -> None:
     refused = RefusedPolicy(PolicyProblem("spec.x", "got 7"), generation=4)
     found = build_status(tas.policy(dontschedule=[tas.rule("m", "Equals")]), refused, None, NOW)
     assert verdicts(found) == {"Accepted": ("False", "Invalid"), "Active": ("True", "LastGoodVersion")}
@@ -179,14 +179,14 @@ def test_a_bad_version_is_not_accepted_and_the_last_good_one_active(tas: Tas) ->
     assert verdicts(build_status(None, refused, None, NOW))["Active"] == ("False", "Invalid")
 
 
-def test_without_rules_or_without_any_metric_it_is_not_active(tas: Tas) -> None:
+def test_without_rules_or_without_any_metric_it_is_not_active() -> None:
     assert verdicts(build_status(tas.policy(), None, None, NOW))["Active"] == ("False", "NoRules")
     both = tas.policy(dontschedule=[tas.rule("m", "Equals"), tas.rule("n", "Equals")])
     assert verdicts(build_status(both, None, None, NOW, ["m"]))["Active"] == ("True", "Active")
     assert verdicts(build_status(both, None, None, NOW, ["m", "n"]))["Active"] == ("False", "NoMetrics")
 
 
-def test_a_condition_that_did_not_change_keeps_its_time(tas: Tas) -> None:
+def test_a_condition_that_did_not_change_keeps_its_time() -> None:
     policy = tas.policy(dontschedule=[tas.rule("m", "Equals")])
     first = build_status(policy, None, None, BEFORE)
     assert build_status(policy, None, first, NOW) == first

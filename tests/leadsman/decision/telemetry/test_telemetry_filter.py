@@ -16,7 +16,7 @@ from leadsman.kube import quantity
 from leadsman.kube.quantity import NANO
 from leadsman.state.records import Hardware, Heartbeat
 from leadsman.state.snapshot import NodeState, Snapshot
-from tests.leadsman.decision.telemetry.conftest import Tas
+from tests.leadsman.decision.telemetry import tas
 
 NODES = ("a", "b", "c")
 
@@ -27,18 +27,18 @@ def refused(facts: Any, pod: Any, nodes: Any = NODES) -> Mapping[str, str]:
     return {node: refusal.reason for node, refusal in found.items()}
 
 
-def test_a_node_that_violates_is_refused_and_policy_and_rule_are_named(tas: Tas) -> None:
+def test_a_node_that_violates_is_refused_and_policy_and_rule_are_named() -> None:
     facts = tas.facts([tas.policy(dontschedule=[tas.rule("heat", "GreaterThan", 80)])], {"heat": {"a": 81, "b": 80}})
     assert refused(facts, tas.pod()) == {"a": "telemetry policy ns/p is violated: heat GreaterThan 80"}
 
 
 @pytest.mark.parametrize("metrics", [{}, {"heat": {}}, {"heat": {"elsewhere": 99}}])
-def test_an_absent_metric_refuses_nothing(tas: Tas, metrics: Any) -> None:
+def test_an_absent_metric_refuses_nothing(metrics: Any) -> None:
     facts = tas.facts([tas.policy(dontschedule=[tas.rule("heat", "GreaterThan", 80)])], metrics)
     assert refused(facts, tas.pod()) == {}
 
 
-def test_the_policy_is_that_of_the_pod_s_namespace(tas: Tas) -> None:
+def test_the_policy_is_that_of_the_pod_s_namespace() -> None:
     hot, cold = (
         tas.policy("p", n, dontschedule=[tas.rule("heat", o, 80)]) for n, o in (("x", "GreaterThan"), ("y", "LessThan"))
     )
@@ -48,7 +48,7 @@ def test_the_policy_is_that_of_the_pod_s_namespace(tas: Tas) -> None:
     assert refused(facts, tas.pod(namespace="z")) == {}
 
 
-def test_a_missing_policy_is_neutral_and_can_be_counted(tas: Tas) -> None:
+def test_a_missing_policy_is_neutral_and_can_be_counted() -> None:
     """The original answered 404."""
     facts = tas.facts([], {})
     decision = decide(tas.pod(), NODES, facts)
@@ -58,7 +58,7 @@ def test_a_missing_policy_is_neutral_and_can_be_counted(tas: Tas) -> None:
     assert not telemetry_plugins.is_policy_missing(tas.pod(), tas.facts([tas.policy()]))
 
 
-def test_stale_metrics_expire(tas: Tas) -> None:
+def test_stale_metrics_expire() -> None:
     """The original never dropped the last value."""
     policy = tas.policy(dontschedule=[tas.rule("heat", "GreaterThan", 80)])
     fresh = tas.facts([policy], {"heat": {"a": 81}}, now=1000.0)
@@ -76,7 +76,7 @@ def test_stale_metrics_expire(tas: Tas) -> None:
     ],
 )
 def test_fail_closed_refuses_where_what_is_missing_may_be_the_violation(
-    tas: Tas, logic: str, metrics: Any, expected: dict[str, str]
+    logic: str, metrics: Any, expected: dict[str, str]
 ) -> None:
     rules = [tas.rule("m", "GreaterThan", 1), tas.rule("n", "GreaterThan", 1)]
     policy = tas.policy(metrics={"failMode": "closed"}, dontschedule={"rules": rules, "logicalOperator": logic})
@@ -88,7 +88,7 @@ def test_fail_closed_refuses_where_what_is_missing_may_be_the_violation(
         )
 
 
-def test_only_a_closed_dontschedule_holds_a_pod_when_nothing_can_be_decided(tas: Tas) -> None:
+def test_only_a_closed_dontschedule_holds_a_pod_when_nothing_can_be_decided() -> None:
     rules = [tas.rule("m", "GreaterThan", 1)]
     closed = tas.policy(metrics={"failMode": "closed"}, dontschedule=rules)
     assert telemetry_plugins.fails_closed(tas.pod(), tas.facts([closed]))
@@ -101,7 +101,7 @@ def test_only_a_closed_dontschedule_holds_a_pod_when_nothing_can_be_decided(tas:
 # Rules are strict, on exact quantities; a missing value violates nothing.
 
 
-def dontschedule(tas: Tas, rules: Any) -> Strategy:
+def dontschedule(rules: Any) -> Strategy:
     strategy = tas.policy(dontschedule=rules).dontschedule
     assert strategy is not None
     return strategy
@@ -129,22 +129,22 @@ def dontschedule(tas: Tas, rules: Any) -> Strategy:
         ("9223372036854775807", "Equals", 2**63 - 1, True),
     ],
 )
-def test_each_operator(tas: Tas, value: str, operator: str, target: int, violated: bool) -> None:
+def test_each_operator(value: str, operator: str, target: int, violated: bool) -> None:
     rule = Rule("m", Operator(operator), target)
     assert violates(quantity.parse(value), rule) is violated
     assert violating_nodes(rule, tas.column({"a": value})) == ({"a"} if violated else set())
 
 
 @pytest.mark.parametrize(("logic", "violators"), [("anyOf", {"both", "one", "half"}), ("allOf", {"both"})])
-def test_logical_operators_and_nodes_without_a_value(tas: Tas, logic: str, violators: set[str]) -> None:
+def test_logical_operators_and_nodes_without_a_value(logic: str, violators: set[str]) -> None:
     rules = [tas.rule("m", "GreaterThan", 1), tas.rule("n", "GreaterThan", 1)]
-    strategy = dontschedule(tas, {"rules": rules, "logicalOperator": logic})
+    strategy = dontschedule({"rules": rules, "logicalOperator": logic})
     columns = [tas.column({"both": 2, "one": 2, "none": 1, "half": 2}), tas.column({"both": 2, "one": 1, "none": 1})]
     assert set(violations_by_node(strategy, columns)) == violators
 
 
-def test_a_node_that_violates_several_is_told_the_first(tas: Tas) -> None:
-    strategy = dontschedule(tas, [tas.rule("m", "GreaterThan", 1), tas.rule("n", "GreaterThan", 1)])
+def test_a_node_that_violates_several_is_told_the_first() -> None:
+    strategy = dontschedule([tas.rule("m", "GreaterThan", 1), tas.rule("n", "GreaterThan", 1)])
     found = violations_by_node(strategy, [tas.column({"a": 2, "b": 0}), tas.column({"a": 2, "b": 2})])
     assert {node: rule and rule.metric for node, rule in found.items()} == {"a": "m", "b": "n"}
 
@@ -162,14 +162,14 @@ def known(
     return DecisionInputs(Snapshot(nodes), Policy(), now, telemetry=TelemetryInputs(tables=tables))
 
 
-def test_agents_metrics_count_while_the_node_is_fresh(tas: Tas) -> None:
+def test_agents_metrics_count_while_the_node_is_fresh() -> None:
     facts = known(
         (SnapshotMetrics(),), a=node(load=0.5), b=node(80.0, load=1.0), c=node(None, load=1.0), d=node(other=1.0)
     )
     assert telemetry_plugins.current_readings("load", tas.policy(), facts).values == {"a": quantity.parse("500m")}
 
 
-def test_polled_values_age_out_one_by_one(tas: Tas) -> None:
+def test_polled_values_age_out_one_by_one() -> None:
     column = tas.column({"a": 1, "b": 2}, read_at=80.0)
     column = structs.replace(column, read_at={"a": 80.0, "b": 90.0})
     facts = known((PolledMetrics({"m": column}),))
@@ -181,7 +181,7 @@ def test_polled_values_age_out_one_by_one(tas: Tas) -> None:
     }
 
 
-def test_the_first_table_with_a_current_value_counts_alone(tas: Tas) -> None:
+def test_the_first_table_with_a_current_value_counts_alone() -> None:
     polled = PolledMetrics({"load": tas.column({"b": 7}, read_at=100.0)})
     a = node(load=1.0)
     assert set(

@@ -6,40 +6,30 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from leadsman.decision.decide import score_nodes
-from leadsman.decision.inputs import DecisionInputs, PolledMetrics, Readings, TasPolicies, TelemetryInputs
-from leadsman.decision.model import PodInfo
-from leadsman.decision.policy import Policy
-from leadsman.decision.telemetry import taspolicy
-from leadsman.kube import quantity
+from leadsman.decision.inputs import DecisionInputs, PolledMetrics, Readings, TelemetryInputs
 from leadsman.state.metric_names import CPU_PRESSURE
 from leadsman.state.records import Hardware, Heartbeat
-from leadsman.state.snapshot import NodeState, Snapshot
+from leadsman.state.snapshot import NodeState
+from tests.leadsman.decision.telemetry import tas
 
 
-def scored(
-    operator: str, values: Mapping[str, Any], nodes: Any, scoring: str = "rank", target: int = 0
-) -> Mapping[str, int]:
-    strategy = {"rules": [{"metricname": "m", "operator": operator, "target": target}], "scoring": scoring}
-    return score_nodes(POD, tuple(nodes), known(strategy, values)).scores
-
-
-POD = PodInfo("ns", "pod", labels={"telemetry-policy": "p"})
+POD = tas.pod()
 
 
 def known(strategy: Any, values: Mapping[str, Any], pressures: Mapping[str, float] | None = None) -> DecisionInputs:
-    policy = taspolicy.parse_taspolicy(
-        {"metadata": {"name": "p", "namespace": "ns"}, "spec": {"strategies": {"scheduleonmetric": strategy}}}
-    )
-    nanos = {node: quantity.parse(str(value)) for node, value in values.items()}
-    table = PolledMetrics({"m": Readings(nanos, dict.fromkeys(nanos, 100.0), 100.0)})
     states = {
-        node: NodeState(None, Heartbeat(1, 1, 5.0), None, Hardware({CPU_PRESSURE: ratio}), changed_at=99.0)
+        node: NodeState(None, Heartbeat(1, 1, 5.0), None, Hardware({CPU_PRESSURE: ratio}), changed_at=tas.NOW - 1)
         for node, ratio in (pressures or {}).items()
     }
-    telemetry = TelemetryInputs(TasPolicies({policy.key: policy}), (table,))
-    return DecisionInputs(Snapshot(states), Policy(), 100.0, telemetry=telemetry)
+    return tas.facts([tas.policy(scheduleonmetric=strategy)], {"m": values}, states=states)
+
+
+def scored(operator: str, values: Mapping[str, Any], nodes: Any, scoring: str = "rank") -> Mapping[str, int]:
+    strategy = {"rules": [tas.rule("m", operator)], "scoring": scoring}
+    return score_nodes(POD, tuple(nodes), known(strategy, values)).scores
 
 
 @pytest.mark.parametrize(
@@ -102,10 +92,10 @@ def test_a_metric_that_few_nodes_have_at_all_still_orders_those() -> None:
 
 
 def test_while_most_of_those_that_report_are_stale_it_says_nothing() -> None:
-    facts = known({"rules": [{"metricname": "m", "operator": "GreaterThan"}]}, {"a": 1})
-    column = Readings({"a": 1, "b": 1, "c": 1}, {"a": 100.0, "b": 10.0, "c": 10.0}, 10.0)
+    facts = known({"rules": [tas.rule("m", "GreaterThan")]}, {})
+    column = Readings({"a": 1, "b": 1, "c": 1}, {"a": tas.NOW, "b": 10.0, "c": 10.0}, 10.0)
     telemetry = TelemetryInputs(facts.telemetry.policies, (PolledMetrics({"m": column}),))
-    ranked = score_nodes(POD, ("a", "b", "c"), DecisionInputs(Snapshot(), Policy(), 100.0, telemetry=telemetry))
+    ranked = score_nodes(POD, ("a", "b", "c"), structs.replace(facts, telemetry=telemetry))
     assert set(ranked.scores.values()) == {5}
     assert "telemetry policy ns/p: only 1 of 3 nodes have a current m" in ranked.neutral
 
@@ -122,7 +112,7 @@ NODES = "abcdef"
 def test_beside_the_default_scores_the_order_stands_and_the_unmeasured_never_lead(
     values: Mapping[str, int], operator: str, scoring: str, pressures: list[float]
 ) -> None:
-    strategy = {"rules": [{"metricname": "m", "operator": operator}], "scoring": scoring}
+    strategy = {"rules": [tas.rule("m", operator)], "scoring": scoring}
     facts = known(strategy, values, dict(zip(NODES, pressures, strict=True)))
     scores = score_nodes(POD, tuple(NODES), facts).scores
     assert all(type(score) is int and 0 <= score <= 10 for score in scores.values())

@@ -4,43 +4,16 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from leadsman.decision.inputs import DecisionInputs, PolledMetrics, Readings, TasPolicies, TelemetryInputs
-from leadsman.decision.policy import Policy
-from leadsman.decision.telemetry import taspolicy
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.telemetry.taspolicy import TasPolicy
-from leadsman.kube import quantity
 from leadsman.planning.labels.label_plan import LabelLimits, LabelPlan, NodeView, PlanMemory
 from leadsman.planning.labels.label_planner import plan_labels
-from leadsman.state.snapshot import Snapshot
+from tests.leadsman.decision.telemetry import tas
 
 FREE = LabelLimits(max_marked_ratio=1.0, marks_per_second=1e9, hold_seconds=0.0, max_flips_per_hour=10**6)
 """Nothing but hysteresis and the stop where data are missing."""
 
 Metrics = Mapping[str, Mapping[str, Any]]
-
-
-def rule(metric: str, operator: str, target: int = 0, *labels: str) -> dict[str, Any]:
-    return {"metricname": metric, "operator": operator, "target": target, "labels": list(labels)}
-
-
-def policy(name: str = "p", namespace: str = "ns", fail: str = "open", **strategies: Any) -> TasPolicy:
-    spec = {key: {"rules": of} if isinstance(of, list) else of for key, of in strategies.items()}
-    metadata = {"name": name, "namespace": namespace}
-    return taspolicy.parse_taspolicy(
-        {"metadata": metadata, "spec": {"strategies": spec, "metrics": {"failMode": fail}}}
-    )
-
-
-def known(policies: Iterable[TasPolicy], metrics: Metrics, now: float, read_at: float | None = None) -> DecisionInputs:
-    at = now if read_at is None else read_at
-    columns = {
-        metric: Readings({node: quantity.parse(str(v)) for node, v in of.items()}, dict.fromkeys(of, at), at)
-        for metric, of in metrics.items()
-    }
-    used = {each.key: each for each in policies}
-    return DecisionInputs(
-        Snapshot(), Policy(), now, telemetry=TelemetryInputs(TasPolicies(used, loaded=True), (PolledMetrics(columns),))
-    )
 
 
 class Cluster:
@@ -60,10 +33,10 @@ class Cluster:
         self.memory, self.now = PlanMemory(), 50.0
         self.wall_ahead = wall_now - self.now
 
-    def step(self, policies: Iterable[TasPolicy], metrics: Metrics, after: float = 1.0, **more: Any) -> LabelPlan:
+    def step(self, policies: Iterable[TasPolicy], metrics: Metrics, after: float = 1.0) -> LabelPlan:
         """One round of the controller, `after` seconds after the last one."""
         self.now += after
-        return self.round(known(policies, metrics, self.now, **more))
+        return self.round(tas.facts(policies, metrics, self.now))
 
     def round(self, facts: DecisionInputs) -> LabelPlan:
         wall_now = None if self.wall_ahead is None else self.now + self.wall_ahead
@@ -86,5 +59,5 @@ class Cluster:
         return {key: value for key, value in self.nodes[name].labels.items() if key != "kubernetes.io/hostname"}
 
 
-HOT = policy(deschedule=[rule("heat", "GreaterThan", 100)])
+HOT = tas.policy(deschedule=[tas.rule("heat", "GreaterThan", 100)])
 """Marks nodes with heat over 100."""

@@ -19,7 +19,8 @@ from leadsman.planning.labels.label_plan import (
     parse_changes,
 )
 from leadsman.state.snapshot import Snapshot
-from tests.leadsman.planning.labels.label_cluster import FREE, HOT, Cluster, policy, rule
+from tests.leadsman.decision.telemetry.tas import policy, rule
+from tests.leadsman.planning.labels.label_cluster import HOT, Cluster
 
 
 def test_a_violating_node_is_marked_and_a_healed_one_is_not() -> None:
@@ -324,7 +325,7 @@ def test_rules_of_all_of_have_their_hysteresis_together(value: int, stays: bool)
 
 
 def test_nothing_changes_while_fewer_than_half_of_the_nodes_are_fresh() -> None:
-    cluster = Cluster("a", "b", "c", limits=FREE)
+    cluster = Cluster("a", "b", "c")
     cluster.step([HOT], {"heat": {"a": 101, "b": 1, "c": 1}})
     made = cluster.step([HOT], {"heat": {"b": 101}}, after=20.0)
     assert made.stopped == ("policy ns/p: only 1 of 3 nodes have a current heat; its labels stay",)
@@ -335,10 +336,8 @@ def test_nothing_changes_while_fewer_than_half_of_the_nodes_are_fresh() -> None:
 
 @pytest.mark.parametrize(("mode", "stays"), [("open", False), ("closed", True)])
 def test_a_node_that_fell_silent_keeps_its_mark_only_when_the_policy_fails_closed(mode: str, stays: bool) -> None:
-    cluster, hot = (
-        Cluster("a", "b", "c"),
-        policy(fail=mode, deschedule=[rule("heat", "GreaterThan", 100)]),
-    )
+    hot = policy(metrics={"failMode": mode}, deschedule=[rule("heat", "GreaterThan", 100)])
+    cluster = Cluster("a", "b", "c")
     cluster.step([hot], {"heat": {"a": 101, "b": 1, "c": 1}})
     cluster.step([hot], {"heat": {"b": 1, "c": 1}})
     assert bool(cluster.ours("a")) is stays

@@ -3,37 +3,26 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import pytest
-
 from leadsman.decision.inputs import DecisionInputs, PolledMetrics, Readings, TasPolicies, TelemetryInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry import taspolicy
 from leadsman.decision.telemetry.taspolicy import TasPolicy
 from leadsman.kube import quantity
-from leadsman.state.snapshot import Snapshot
+from leadsman.state.snapshot import NodeState, Snapshot
 
 NOW = 1000.0
 
 
 def rule(metric: str, operator: str, target: int = 0, *labels: str) -> dict[str, Any]:
-    return {
-        "metricname": metric,
-        "operator": operator,
-        "target": target,
-        **({"labels": list(labels)} if labels else {}),
-    }
+    return {"metricname": metric, "operator": operator, "target": target, "labels": list(labels)}
 
 
 def obj(name: str = "p", namespace: str = "ns", metrics: Any = None, **strategies: Any) -> dict[str, Any]:
     """A TASPolicy. A strategy is a list of rules or an object."""
     spec = {key: {"rules": of} if isinstance(of, list) else of for key, of in strategies.items()}
-    return {
-        "apiVersion": "telemetry.intel.com/v1alpha1",
-        "kind": "TASPolicy",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"strategies": spec, **({"metrics": metrics} if metrics else {})},
-    }
+    metadata = {"name": name, "namespace": namespace}
+    return {"metadata": metadata, "spec": {"strategies": spec, **({"metrics": metrics} if metrics else {})}}
 
 
 def policy(name: str = "p", namespace: str = "ns", metrics: Any = None, **strategies: Any) -> TasPolicy:
@@ -50,28 +39,13 @@ def facts(
     policies: Iterable[TasPolicy],
     metrics: Mapping[str, Mapping[str, Any]] | None = None,
     now: float = NOW,
-    read_at: float | None = None,
-    **more: Any,
+    states: Mapping[str, NodeState] | None = None,
 ) -> DecisionInputs:
-    at = now if read_at is None else read_at
-    table = PolledMetrics({metric: column(values, at) for metric, values in (metrics or {}).items()})
-    used = {each.key: each for each in policies}
-    telemetry = TelemetryInputs(TasPolicies(used, more.pop("refused", {}), loaded=more.pop("loaded", True)), (table,))
-    return DecisionInputs(Snapshot(), Policy(), now, telemetry=telemetry)
+    """metrics: name → node → value, read now."""
+    table = PolledMetrics({metric: column(values, now) for metric, values in (metrics or {}).items()})
+    policies_by_key = TasPolicies({each.key: each for each in policies}, loaded=True)
+    return DecisionInputs(Snapshot(states or {}), Policy(), now, telemetry=TelemetryInputs(policies_by_key, (table,)))
 
 
 def pod(policy_name: str = "p", namespace: str = "ns") -> PodInfo:
     return PodInfo(namespace, "pod-1", labels={"telemetry-policy": policy_name})
-
-
-class Tas:
-    """The words above, for tests."""
-
-    now = NOW
-    rule, obj, policy = staticmethod(rule), staticmethod(obj), staticmethod(policy)
-    column, facts, pod = staticmethod(column), staticmethod(facts), staticmethod(pod)
-
-
-@pytest.fixture(scope="session")
-def tas() -> Tas:
-    return Tas()
