@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadsman.decision import view as views_module
-from leadsman.decision.inputs import DecisionInputs, PlacedPod, WorkloadIndex
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.decision.view import View, Views, median
 from leadsman.kube.objects import workload_name
@@ -97,32 +97,6 @@ def test_views_and_names_and_columns_do_not_pile_up(monkeypatch: pytest.MonkeyPa
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1))
 def test_the_median_is_numpy_s(values: list[float]) -> None:
     assert median(np.array(values)) == np.median(values)
-
-
-# Where workloads run, by name, and whose pod a pod is.
-
-WEB, CACHE = (PlacedPod("web-1", "edge-1"),), (PlacedPod("web-0", "edge-2"),)
-PLACES = WorkloadIndex(
-    {
-        ("shop", "web"): {"deployment": WEB, "statefulset": CACHE},
-        ("shop", "new"): {"deployment": ()},
-        ("other", "web"): {"job": ()},
-    },
-    read_at=90.0,
-)
-
-
-def test_a_bare_name_finds_every_kind_in_its_namespace_only() -> None:
-    assert PLACES.find("shop", "web") == {"deployment": WEB, "statefulset": CACHE}
-
-
-def test_a_qualified_name_finds_its_kind_only() -> None:
-    assert PLACES.find("shop", "statefulset/web") == {"statefulset": CACHE}
-    assert PLACES.find("shop", "job/web") == {}
-
-
-def test_a_workload_without_placed_pods_is_not_a_missing_one() -> None:
-    assert (PLACES.find("shop", "new"), PLACES.find("shop", "gone")) == ({"deployment": ()}, {})
 
 
 @pytest.mark.parametrize(

@@ -51,10 +51,6 @@ class TestBlame:
 
 
 class TestPrior:
-    def test_a_node_without_evidence_is_as_good_as_any(self) -> None:
-        """kubeRL gave 0 to a new node under a known type."""
-        assert NodePosteriors(cluster(new=Trials()))["new"].value == 1.0
-
     def test_it_follows_the_others(self) -> None:
         weak = {f"node-{n}": Trials(healthy=7.0, recent=2.0, failed=6.0) for n in range(5)}
         assert NodePosteriors(weak | {"new": Trials()})["new"].expected_ratio < 0.7

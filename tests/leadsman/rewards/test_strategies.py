@@ -104,8 +104,3 @@ def test_running_is_earned_once_a_stretch() -> None:
     for age in range(0, 1_200, 10):
         reward = credit_health(reward, age, age + 10, T0 + age + 10)
     assert reward.kuberl == pytest.approx(1 - 0.05 * 0.9**2, abs=1e-6)
-
-
-@pytest.mark.parametrize(("outcome", "after"), [(1.0, 0.91), (0.5, 0.86), (0.0, 0.81)])
-def test_an_outcome_weighs_a_tenth(outcome: float, after: float) -> None:
-    assert kuberl.moving_average(0.9, outcome) == pytest.approx(after, abs=1e-6)

@@ -45,13 +45,6 @@ def fits(demand: DeviceDemand, *others: DeviceDemand) -> bool:
     return place(left, list(card_requests(demand, I915))) is not None
 
 
-def test_of_three_pods_of_5_gb_the_third_fits_on_neither_card_of_8_gb() -> None:
-    assert fits(asks(5 * GB))
-    assert fits(asks(5 * GB), asks(5 * GB))
-    assert not fits(asks(5 * GB), asks(5 * GB), asks(5 * GB))
-    assert fits(asks(3 * GB), asks(5 * GB), asks(5 * GB))
-
-
 def test_names_that_are_too_long_for_a_label_go_on_in_the_next() -> None:
     labels = {
         "gpu.intel.com/gpu-numbers": "0.1",
@@ -86,15 +79,6 @@ def nvidia(*pods: DeviceDemand, replicas: int = 4) -> NodeDevices:
 
 
 SHARED = DeviceDemand(({"nvidia.com/gpu": 1},))
-GIB_5 = DeviceDemand(({"nvidia.com/gpu": 1},), memory_bytes=5 << 30)
-
-
-def test_memory_of_an_nvidia_card_is_asked_by_annotation() -> None:
-    requests = list(card_requests(GIB_5, "nvidia.com/gpu"))
-    for pods, placed in (((), True), ((GIB_5,), True), ((GIB_5, GIB_5), False)):
-        left = cards_left(nvidia(*pods), "nvidia.com/gpu")
-        assert left is not None
-        assert (place(left, requests) is not None) is placed
 
 
 def test_a_pod_that_says_nothing_may_use_all_of_a_shared_card() -> None:

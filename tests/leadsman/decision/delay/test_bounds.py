@@ -5,6 +5,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from leadsman.decision.decide import filter_nodes
 from leadsman.decision.delay import bounds
@@ -21,7 +22,7 @@ from leadsman.decision.delay.bounds import (
 )
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
-from leadsman.decision.policy import EstimateMode
+from leadsman.decision.policy import DelayPolicy, EstimateMode, Policy
 from leadsman.kube.names import DELAY_ANNOTATION, ESTIMATE_ANNOTATION, REPLICAS_ANNOTATION
 from leadsman.runtime.text_table import one_line
 from tests.leadsman.decision import make
@@ -163,9 +164,11 @@ def shop() -> DecisionInputs:
     return make.facts({"edge-1": make.state(), "web": make.state()}, workloads=places)
 
 
-@pytest.mark.parametrize("reference", ["edge-1", "node/edge-1"])
-def test_a_node_of_the_state_is_found(shop: DecisionInputs, reference: str) -> None:
-    assert found(reference, shop) == Target("edge-1", ("edge-1",))
+@pytest.mark.parametrize(("reference", "node"), [("edge-1", "edge-1"), ("node/edge-1", "edge-1"), ("asked", "asked")])
+def test_a_node_of_the_state_and_a_candidate_that_just_joined_are_found(
+    shop: DecisionInputs, reference: str, node: str
+) -> None:
+    assert found(reference, shop) == Target(node, (node,))
 
 
 def test_a_workload_is_found_with_each_node_once(shop: DecisionInputs) -> None:
@@ -197,6 +200,10 @@ def test_a_name_of_two_workloads_is_refused_with_the_way_out(shop: DecisionInput
     ("reference", "reason"),
     [
         ("gone", "no such node or workload gone"),
+        # A part of a name, or the name of a pod, is no name.
+        ("edge", "no such node or workload edge"),
+        ("ap", "no such node or workload ap"),
+        ("api-1", "no such node or workload api-1"),
         ("node/gone", "no such node gone"),
         ("node/api", "no such node api"),
         ("job/web", "no such workload job/web"),
@@ -221,16 +228,15 @@ def test_nothing_known_yet_is_another_reason(reference: str, nodes: bool, worklo
     assert found(reference, make.facts({"edge-1": make.state()} if nodes else {}, workloads=places)) == NoTarget(reason)
 
 
-def test_a_missing_reference_keeps_the_pod_waiting_and_the_other_bounds_do_not_help(shop: DecisionInputs) -> None:
+@pytest.mark.parametrize("estimate", EstimateMode)
+def test_a_missing_reference_keeps_the_pod_waiting_and_the_other_bounds_do_not_help(
+    shop: DecisionInputs, estimate: EstimateMode
+) -> None:
     """The original dropped the constraint and sent the pod to the cloud."""
-    judged = filter_nodes(
-        PodInfo("default", "p", labels={"delay_gone": "99", "delay_edge-1": "99"}), ["edge-1", "web"], shop
-    )
+    inputs = structs.replace(shop, policy=Policy(delay=DelayPolicy(estimate=estimate)))
+    judged = filter_nodes(make.pod(**{"delay_gone": "99", "delay_edge-1": "99"}), ["edge-1", "web"], inputs)
     assert judged.kept == ()
-    assert {refusal.reason for refusal in judged.refused.values()} == {
-        "delay to edge-1 was not measured",
-        "no such node or workload gone",
-    }
+    assert judged.refused["edge-1"].reason == "no such node or workload gone"
 
 
 def test_the_first_pod_of_a_workload_that_names_itself_fits_anywhere() -> None:

@@ -5,22 +5,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from msgspec import Struct, structs
+from msgspec import structs
 
 from leadsman.decision.decide import decide, filter_nodes
 from leadsman.decision.delay.probe_pairs import select_probe_pairs
 from leadsman.decision.explain import explain, format_explanation
-from leadsman.decision.inputs import DecisionInputs, EstimatedRow, LastRoundTrips
+from leadsman.decision.inputs import DecisionInputs, LastRoundTrips
 from leadsman.decision.model import PodInfo
-from leadsman.decision.policy import DelayPolicy, EstimateMode, Policy
 from tests.leadsman.decision import make
-
-ACCEPT = Policy(delay=DelayPolicy(estimate=EstimateMode.ACCEPT))
-NODES = ["edge-1", "edge-2", "edge-3", "edge-4"]
-
-
-def test_a_missing_reference_refuses_also_when_unknown_delays_are_accepted() -> None:
-    assert filter_nodes(make.pod(delay_gone="25"), ["n"], make.facts({"n": make.state()}, ACCEPT)).kept == ()
 
 
 def network(rng: random.Random) -> DecisionInputs:
@@ -142,19 +134,9 @@ def test_explain_says_from_when_the_delay_is() -> None:
     assert "9 ms from gone (before-failure, 30.0 s old), bound 5 ms" in text
 
 
-class Doubts(Struct, frozen=True):
-    """Estimates by which nothing below 8 ms to any node is believed, and 10 ms is expected."""
-
-    made_at: float = 90.0
-
-    def row(self, reference: str) -> EstimatedRow:
-        same = [10.0] * len(THREE)
-        return EstimatedRow(THREE, same, same, same, ["group"] * len(THREE), same, [8.0] * len(THREE))
-
-
 def test_they_count_before_what_only_one_end_is_left_to_report() -> None:
     """Of a dead node nothing but the other end reports, and one end alone is doubted."""
     states = {node: make.state({"gone": 0.5}) for node in THREE}
-    doubted = make.facts(states, estimates=Doubts())
-    assert reasons(doubted).keys() == set(THREE)
-    assert reasons(make.facts(states, estimates=Doubts(), last_round_trips=LAST)).keys() == {"far", "other"}
+    doubts = make.Guesses({("gone", node): (10.0, 10.0, 10.0) for node in THREE}, expected_ms=10.0, lowest_ms=8.0)
+    assert reasons(make.facts(states, estimates=doubts)).keys() == set(THREE)
+    assert reasons(make.facts(states, estimates=doubts, last_round_trips=LAST)).keys() == {"far", "other"}

@@ -13,22 +13,14 @@ from leadsman.decision.delay.delay_plugins import NEAREST, NearestScore
 from leadsman.decision.delay.explain_delay import delay_evidence
 from leadsman.decision.delay.probe_pairs import select_probe_pairs
 from leadsman.decision.explain import explain
-from leadsman.decision.inputs import DecisionInputs, SourceRow
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import DelayPolicy, Policy
 from tests.leadsman.decision import make
+from tests.leadsman.decision.delay.test_one_evaluation import Listed
 
 REF = PodInfo("default", "p", labels={"delay_ref": "40"})
 delays = st.floats(1, 100)
-
-
-class Matrix:
-    """A static matrix that names a node of the past."""
-
-    source, read_at, fresh_until, nodes = "static", None, float("inf"), frozenset({"ref", "near"})
-
-    def row(self, reference: str) -> SourceRow:
-        return SourceRow({"near": 3.0}) if reference == "ref" else SourceRow()
 
 
 @pytest.mark.parametrize(("forward", "backward"), [(None, 32.6), (32.6, None)])
@@ -44,9 +36,9 @@ def test_a_lost_direction_is_no_reply_whatever_the_other_one_measured(
 
 
 def test_where_nodes_are_followed_one_that_is_not_there_is_missing_unless_it_is_a_declared_site() -> None:
-    """Whatever a static file says of it, or a report that has not run out."""
+    """Whatever a static file says of a node of the past, or a report that has not run out."""
     states = {"ref": make.state({"near": 3.0}), "near": make.state({"ref": 3.0})}
-    inputs = make.facts(states, delay_views=(Matrix(),))
+    inputs = make.facts(states, delay_views=(Listed("static", {("ref", "near"): 3.0}),))
     followed = structs.replace(inputs, node_roles={"near": ""})
     declared = structs.replace(followed, policy=Policy(DelayPolicy(sites=("ref",))))
     assert filter_nodes(REF, ["near"], inputs).kept == ("near",)
@@ -70,10 +62,8 @@ def test_a_liar_whom_nobody_confirms_is_unknown_and_one_whom_the_other_end_measu
     inputs = make.facts(states)
     decision = decide(pod, [*names, "liar"], inputs)
     [nearest] = [each for each in decision.plugin_scores if each.plugin == NEAREST]
-    says_so = (
-        "liar alone reports it, and nobody confirms it"
-        in explain(decision, inputs).nodes[[each.node for each in explain(decision, inputs).nodes].index("liar")].reason
-    )
+    [told] = [each for each in explain(decision, inputs).nodes if each.node == "liar"]
+    says_so = "liar alone reports it, and nobody confirms it" in told.reason
     if second:
         truthful = make.facts(states | {"liar": make.state({"ref": truth_ms})})
         [of_truth] = [each for each in decide(pod, [*names, "liar"], truthful).plugin_scores if each.plugin == NEAREST]

@@ -169,13 +169,8 @@ class TestScore:
     def test_an_explanation_has_the_numbers(self) -> None:
         told = rewards_score.RewardsScore().evidence(POD, NODES, facts(others(node_0=BAD))).measured
         assert told["reward_blame_ratio"]["node-0"] > 0.9
-        assert set(told) == {
-            "reward_ratio",
-            "reward_lower_ratio",
-            "reward_blame_ratio",
-            "reward_samples",
-            "reward_shared_fault_ratio",
-        }
+        shown = ("ratio", "lower_ratio", "blame_ratio", "samples", "shared_fault_ratio")
+        assert set(told) == {f"reward_{each}" for each in shown}
 
     def test_an_explanation_says_that_another_type_warned(self) -> None:
         found = facts(others(node_0=BAD))
@@ -193,24 +188,20 @@ class TestScore:
 class TestReturn:
     RETURNING = Reward(at_seconds=0.0, healthy=1.0, failed=0.04)
 
-    def test_few_pods_see_a_node_that_comes_back(self) -> None:
-        found = facts(others(node_0=self.RETURNING))
-        pods = [PodInfo("d", "web", uid=f"u{n}", labels={"app": "web"}) for n in range(400)]
-        shown = sum(scores(found, pod)["node-0"] == 10 for pod in pods)
-        assert 0.1 < shown / len(pods) < 0.3
+    def seen_by(self, found: DecisionInputs, pods: int) -> list[int]:
+        """The numbers of those of so many pods to which node-0 looks good."""
+        numbered = (PodInfo("d", "web", uid=f"u{n}", labels={"app": "web"}) for n in range(pods))
+        return [n for n, pod in enumerate(numbered) if scores(found, pod)["node-0"] == 10]
 
-    def test_the_same_pod_sees_the_same_each_time(self) -> None:
-        found = [scores(facts(others(node_0=self.RETURNING))) for _ in range(2)]
-        assert found[0] == found[1]
+    def test_few_pods_see_a_node_that_comes_back_and_the_same_ones_each_time(self) -> None:
+        seen, again = (self.seen_by(facts(others(node_0=self.RETURNING)), 400) for _ in range(2))
+        assert 40 < len(seen) < 120
+        assert seen == again
 
     def test_a_node_that_failed_again_and_again_is_tried_after_four_half_lives_by_few_pods(self) -> None:
-        shown = {}
-        for half_lives in (4.0, 4.5):
-            found = facts(others(node_0=BAD), now=NOW + half_lives * HOUR)
-            pods = [PodInfo("d", "web", uid=f"u{n}", labels={"app": "web"}) for n in range(100)]
-            shown[half_lives] = sum(scores(found, pod)["node-0"] == 10 for pod in pods)
-        assert shown[4.0] == 0
-        assert 5 < shown[4.5] < 35
+        before, after = (facts(others(node_0=BAD), now=NOW + half_lives * HOUR) for half_lives in (4.0, 4.5))
+        assert self.seen_by(before, 100) == []
+        assert 5 < len(self.seen_by(after, 100)) < 35
 
     @pytest.mark.parametrize(
         ("early", "late", "seen"),
@@ -223,9 +214,7 @@ class TestReturn:
         rewards = others(node_0=failed_once)
         for node, each in zip(NODES[1:], [*early, 0.0, 0.0, 0.0, 0.0, 0.0], strict=False):
             rewards[node] = structs.replace(GOOD, early=each, late=late)
-        found = facts(rewards, now=NOW + HOUR)
-        pods = [PodInfo("d", "web", uid=f"u{n}", labels={"app": "web"}) for n in range(50)]
-        assert any(scores(found, pod)["node-0"] == 10 for pod in pods) == seen
+        assert bool(self.seen_by(facts(rewards, now=NOW + HOUR), 50)) == seen
 
     @pytest.mark.parametrize(("bad", "half_lives"), [(1, 1.0), (2, 2.0)])
     def test_a_failure_without_health_costs_less_where_no_other_node_is_bad(self, bad: int, half_lives: float) -> None:
@@ -234,10 +223,7 @@ class TestReturn:
 
     def test_once_it_did_well_all_see_it(self) -> None:
         proved = Reward(at_seconds=0.0, healthy=2.0, recent=1.5, failed=0.04)
-        found = facts(others(node_0=proved))
-        assert {scores(found, PodInfo("d", "w", uid=f"u{n}", labels={"app": "web"}))["node-0"] for n in range(50)} == {
-            10
-        }
+        assert len(self.seen_by(facts(others(node_0=proved)), 50)) == 50
 
 
 class TestBreaker:
@@ -314,10 +300,6 @@ def test_a_node_stays_in_doubt_until_it_is_tried_again_however_often_it_failed(
     assert value(reward, 0.99 * retry) == pytest.approx(value(reward, 0.0), abs=0.02)
     assert value(reward, 0.0) < 0.6
     assert value(reward, retry) > 0.98
-
-
-def test_more_failures_in_a_row_keep_it_away_for_longer() -> None:
-    assert list(RETRY_HALF_LIVES) == sorted(RETRY_HALF_LIVES)
 
 
 def test_success_since_the_failure_lessens_the_doubt() -> None:

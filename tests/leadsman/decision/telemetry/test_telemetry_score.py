@@ -15,7 +15,6 @@ from leadsman.state.records import Hardware, Heartbeat
 from leadsman.state.snapshot import NodeState
 from tests.leadsman.decision.telemetry import tas
 
-
 POD = tas.pod()
 
 
