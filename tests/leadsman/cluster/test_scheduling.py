@@ -19,11 +19,35 @@ from leadsman.cluster.constraints import (
     Toleration,
     TopologySpread,
 )
-from leadsman.cluster.model import NO_PROVISIONER, Claim, Quota, QuotaScope, Storage, StorageClass, Volume, cluster_of
+from leadsman.cluster.model import (
+    NO_PROVISIONER,
+    UNBOUND,
+    Claim,
+    ClusterNode,
+    ClusterPod,
+    Quota,
+    QuotaScope,
+    Storage,
+    StorageClass,
+    Volume,
+    cluster_of,
+)
 from leadsman.cluster.quotas import quota_refusals
 from leadsman.cluster.resources import ContainerRequest, Resources, pod_requests
 from leadsman.cluster.scheduling import Feasibility
-from tests.leadsman.cluster.conftest import MakeNode, MakePod
+
+ROOM = Resources(1000, 1000, 10)
+
+
+def node(name: str, *, allocatable: Resources = ROOM, **more: Any) -> ClusterNode:
+    """`node("a", zone="z1")`: a node with room for ten pods, with its name as label `host`, and those labels."""
+    fields = {key: more.pop(key) for key in set(more) & set(ClusterNode.__struct_fields__)}
+    return ClusterNode(name, labels={"host": name, **more}, allocatable=allocatable, **fields)
+
+
+def pod(uid: str, on: str = UNBOUND, *, app: str = "web", **more: Any) -> ClusterPod:
+    """`pod("p", "a", app="db")`: a pod of app db on node a, with further fields by name."""
+    return ClusterPod(uid, "default", uid, on, labels={"app": app}, **more)
 
 
 def app(*names: str) -> LabelSelector:
@@ -34,7 +58,7 @@ def near(key: str, *names: str) -> PodAffinityTerm:
     return PodAffinityTerm(key, app(*names), ("default",))
 
 
-def test_every_reason_is_given(node: MakeNode, pod: MakePod) -> None:
+def test_every_reason_is_given() -> None:
     full = node("a", unschedulable=True, allocatable=Resources(100, 100, 1))
     cluster = cluster_of([full], [pod("other", "a", requests=Resources(90, 0, 1))])
     assert Feasibility(cluster, pod("p", requests=Resources(50, 0, 1))).refusals("a") == (
@@ -80,7 +104,7 @@ DB_ANTI_AFFINITY = PodConstraints(anti_affinity=(near("zone", "db"),))
         (PodConstraints(affinity=(near("zone", "cache"),)), ""),
     ],
 )
-def test_each_requirement(node: MakeNode, pod: MakePod, wants: PodConstraints, nodes: str) -> None:
+def test_each_requirement(wants: PodConstraints, nodes: str) -> None:
     """A pod of app db with port 80 of one address is on a; b is tainted, and d is in no zone and has no disk."""
     there = [node("a", zone="1", disk="ssd"), node("b", zone="1", disk="ssd", taints=(Taint("k", "v"),))]
     there += [node("c", zone="2", disk="hdd"), node("d", taints=(Taint("k", "v", "PreferNoSchedule"),))]
@@ -88,7 +112,7 @@ def test_each_requirement(node: MakeNode, pod: MakePod, wants: PodConstraints, n
     assert "".join(Feasibility(cluster, pod("p", constraints=wants)).nodes) == nodes
 
 
-def test_pods_that_are_there_keep_others_away(node: MakeNode, pod: MakePod) -> None:
+def test_pods_that_are_there_keep_others_away() -> None:
     there = [node("a", zone="1"), node("b", zone="1"), node("c", zone="2"), node("d")]
     cluster = cluster_of(there, [pod("web", "a", constraints=DB_ANTI_AFFINITY)])
     assert Feasibility(cluster, pod("p", app="db")).nodes == ("c", "d")
@@ -108,14 +132,14 @@ SPREAD = TopologySpread("zone", 1, app("web"))
         (replace(SPREAD, selector=None), "abc"),
     ],
 )
-def test_topology_spread(node: MakeNode, pod: MakePod, constraint: TopologySpread, nodes: str) -> None:
+def test_topology_spread(constraint: TopologySpread, nodes: str) -> None:
     """Zone 1 has one pod, zone 2 none, and node d is in no zone."""
     cluster = cluster_of([node("a", zone="1"), node("b", zone="1"), node("c", zone="2"), node("d")], [pod("w", "a")])
     spread = PodConstraints(spread=(constraint,))
     assert "".join(Feasibility(cluster, pod("p", constraints=spread)).nodes) == nodes
 
 
-def test_domains_that_the_pod_cannot_enter_count_only_by_policy(node: MakeNode, pod: MakePod) -> None:
+def test_domains_that_the_pod_cannot_enter_count_only_by_policy() -> None:
     """Zone 2 is empty, so it holds the pod back from zone 1, unless the policy leaves zone 2 out."""
     tainted = node("b", zone="2", taints=(Taint("k"),))
     cluster = cluster_of([node("a", zone="1", disk="ssd"), tainted], [pod("w", "a")])
@@ -126,13 +150,13 @@ def test_domains_that_the_pod_cannot_enter_count_only_by_policy(node: MakeNode, 
     assert Feasibility(cluster, pod("p", constraints=selecting)).nodes == ("a",)
 
 
-def test_a_bound_pod_is_judged_as_if_it_were_off_its_node(node: MakeNode, pod: MakePod) -> None:
+def test_a_bound_pod_is_judged_as_if_it_were_off_its_node() -> None:
     away = PodConstraints(anti_affinity=(near("host", "web"),), host_ports=(HostPort(80),))
     bound = pod("p", "a", requests=Resources(900, 0, 1), constraints=away)
     assert Feasibility(cluster_of([node("a")], [bound]), bound).refusals("a") == ()
 
 
-def test_a_gated_pod_goes_nowhere_and_labels_that_were_cut_match_nothing(node: MakeNode, pod: MakePod) -> None:
+def test_a_gated_pod_goes_nowhere_and_labels_that_were_cut_match_nothing() -> None:
     cluster = cluster_of([node("a", labels_cut=1), node("b")], [])
     assert Feasibility(cluster, pod("p")).nodes == ("b",)
     assert Feasibility(cluster, pod("p", labels_cut=1)).nodes == ()
@@ -191,8 +215,8 @@ def test_while_a_resize_is_under_way_the_larger_amount_counts() -> None:
 
 
 def test_what_is_requested_for_the_pod_replaces_its_containers_and_overhead_is_added() -> None:
-    pod = pod_requests([ContainerRequest(Resources(100, 50, extended={GPU: 1}))], (), Resources(10), {"cpu": 400})
-    assert pod == Resources(410, 50, 1, {GPU: 1})
+    asked = pod_requests([ContainerRequest(Resources(100, 50, extended={GPU: 1}))], (), Resources(10), {"cpu": 400})
+    assert asked == Resources(410, 50, 1, {GPU: 1})
 
 
 # Whether a namespace's quotas admit one more pod.
@@ -205,27 +229,20 @@ def refused(pod, quota):
 
 
 @pytest.mark.parametrize(
-    ("hard", "used", "reason"),
+    ("hard", "used", "said"),
     [
-        ({"pods": 2}, {"pods": 1}, ()),
-        ({"pods": 2}, {"pods": 2}, ("quota q limits pods to 2: 2 is used and the pod adds 1",)),
-        ({"requests.cpu": 150}, {}, ()),
-        (
-            {"requests.cpu": 150},
-            {"requests.cpu": 60},
-            ("quota q limits requests.cpu to 150: 60 is used and the pod adds 100",),
-        ),
-        (
-            {"requests.example.com/gpu": 0},
-            {},
-            ("quota q limits requests.example.com/gpu to 0: 0 is used and the pod adds 1",),
-        ),
-        ({"requests.ephemeral-storage": 0, "services": 0}, {}, ()),
-        ({"limits.cpu": 1000}, {}, ("quota q limits limits.cpu, of which the pod states none in its limits",)),
+        ({"pods": 2}, {"pods": 1}, ""),
+        ({"pods": 2}, {"pods": 2}, "pods to 2: 2 is used and the pod adds 1"),
+        ({"requests.cpu": 150}, {}, ""),
+        ({"requests.cpu": 150}, {"requests.cpu": 60}, "requests.cpu to 150: 60 is used and the pod adds 100"),
+        ({f"requests.{GPU}": 0}, {}, f"requests.{GPU} to 0: 0 is used and the pod adds 1"),
+        ({"requests.ephemeral-storage": 0, "services": 0}, {}, ""),
+        ({"limits.cpu": 1000}, {}, "limits.cpu, of which the pod states none in its limits"),
     ],
 )
-def test_what_a_quota_refuses(pod: MakePod, hard, used, reason) -> None:
-    assert refused(pod("p", requests=REQUESTS), Quota("default", "q", hard, used)) == reason
+def test_what_a_quota_refuses(hard, used, said) -> None:
+    found = refused(pod("p", requests=REQUESTS), Quota("default", "q", hard, used))
+    assert found == ((f"quota q limits {said}",) if said else ())
 
 
 @pytest.mark.parametrize(
@@ -242,7 +259,7 @@ def test_what_a_quota_refuses(pod: MakePod, hard, used, reason) -> None:
         (QuotaScope("CrossNamespacePodAffinity"), False),
     ],
 )
-def test_a_scope_says_which_pods_count(pod: MakePod, scope: QuotaScope, counts: bool) -> None:
+def test_a_scope_says_which_pods_count(scope: QuotaScope, counts: bool) -> None:
     quota = Quota("default", "q", {"pods": 0}, scopes=(scope,))
     assert bool(refused(pod("p", requests=REQUESTS, priority_class="low"), quota)) == counts
 
@@ -274,9 +291,10 @@ def storage(claim: Claim, *volumes: Volume, by_class: StorageClass = LATE) -> St
         (Volume("v", node_affinity=in_rack("1", "2"), zones=((ZONE, ("y",)),)), "b"),
     ],
 )
-def test_a_bound_volume_is_reached_from_some_nodes(node: MakeNode, pod: MakePod, volume: Volume, nodes: str) -> None:
+def test_a_bound_volume_is_reached_from_some_nodes(volume: Volume, nodes: str) -> None:
     """Node c is in no zone: what a volume says of zones means nothing to it."""
-    there = [node("a", rack="1", **{ZONE: "x"}), node("b", rack="2", **{ZONE: "y"}), node("c")]
+    x, y = dict[str, Any]({ZONE: "x"}), dict[str, Any]({ZONE: "y"})
+    there = [node("a", rack="1", **x), node("b", rack="2", **y), node("c")]
     cluster = cluster_of(there, [], storage=storage(BOUND, volume))
     assert "".join(Feasibility(cluster, pod("p", claims=("data",))).nodes) == nodes
 
@@ -292,7 +310,7 @@ def test_a_bound_volume_is_reached_from_some_nodes(node: MakeNode, pod: MakePod,
         (Claim("default", "data", "", "late", ("ReadWriteOnce",), 50), StorageClass("late", True, NO_PROVISIONER), ""),
     ],
 )
-def test_a_claim_without_a_volume(node: MakeNode, pod: MakePod, claim, by_class, nodes) -> None:
+def test_a_claim_without_a_volume(claim, by_class, nodes) -> None:
     modes = ("ReadWriteOnce",)
     free = Volume("free", "late", modes, 10, None, in_rack("1"))
     taken = Volume("taken", "late", modes, 10, ("default", "other"), in_rack("2"))
@@ -313,19 +331,17 @@ def test_a_claim_without_a_volume(node: MakeNode, pod: MakePod, claim, by_class,
         ),
     ],
 )
-def test_claims_that_go_nowhere(node: MakeNode, pod: MakePod, known: Storage, reason: str) -> None:
+def test_claims_that_go_nowhere(known: Storage, reason: str) -> None:
     cluster = cluster_of([node("a")], [pod("user", "a", claims=("data",))], storage=known)
     assert Feasibility(cluster, pod("p", claims=("data",))).refusals("a") == (reason,)
 
 
-def test_a_driver_attaches_so_many_volumes_to_a_node_each_counted_once(node: MakeNode, pod: MakePod) -> None:
+def test_a_driver_attaches_so_many_volumes_to_a_node_each_counted_once() -> None:
     claims = {("default", name): Claim("default", name, name) for name in ("one", "two", "same")}
     handles = {"one": "h1", "two": "h2", "same": "h1"}
     volumes = {name: Volume(name, driver=DRIVER, handle=handle) for name, handle in handles.items()}
     there = [node("a", attach_limits={DRIVER: 1}), node("b")]
     cluster = cluster_of(there, [pod("user", "a", claims=("one",))], storage=Storage(claims, volumes))
-    assert Feasibility(cluster, pod("p", claims=("two",))).refusals("a") == (
-        f"the node can attach no more volumes of {DRIVER}",
-    )
-    assert Feasibility(cluster, pod("p", claims=("same",))).refusals("a") == ()
-    assert Feasibility(cluster, pod("p", claims=("two",))).refusals("b") == ()
+    two, same = (Feasibility(cluster, pod("p", claims=(name,))) for name in ("two", "same"))
+    assert two.refusals("a") == (f"the node can attach no more volumes of {DRIVER}",)
+    assert two.refusals("b") == same.refusals("a") == ()

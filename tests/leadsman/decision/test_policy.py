@@ -39,10 +39,7 @@ def test_the_example_is_the_defaults() -> None:
         ("delay: {}\ndelay: {}", "$: line 2, column 1: got 'delay' twice, allowed once"),
         ("a: &x {}\nb: *x", "$: line 2, column 4: got the alias *x"),
         ("---\n---\n", "$: line 2, column 1: but found another document"),
-        (
-            "x: !!python/object/apply:os.system [ls]",
-            "$: line 1, column 4: got the tag tag:yaml.org,2002:python/object",
-        ),
+        ("x: !!python/object/apply:os.system [ls]", "$: line 1, column 4: got the tag tag:yaml.org,2002:python/object"),
         ("\x00", "$: unacceptable character"),
         ("initial_layers: a", "$.initial_layers: expected array, got str"),
         ("initial_layers: [5, a]", "$.initial_layers[1]: got 'a', allowed a number from "),

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from functools import lru_cache
+from math import dist
 from random import Random
 from typing import Any
 
@@ -84,7 +85,7 @@ class World:
         self.nodes = {name: _node(name, rng) for name in names}
         self.pods: dict[str, Object] = {}
         position = {name: (rng.uniform(0, 20), rng.uniform(0, 20)) for name in names}
-        self._matrix = Matrix({a: {b: _distance(position[a], position[b]) for b in names} for a in names})
+        self._matrix = Matrix({a: {b: dist(position[a], position[b]) for b in names} for a in names})
         self._heat = {name: rng.choice((10, 10, 90)) for name in names}
         self._pressure = {name: rng.choice((0.0, 0.5, 0.95)) for name in names}
         self._failing = {(name, app) for name in names for app in APPS if rng.random() < 0.1}
@@ -172,6 +173,13 @@ class World:
         kept, refused = self.judge(request, offered, inputs)
         return "" if node in kept else f"extender: {refused[node].reason}"
 
+    def move(self, name: str, node: str, *, steered: bool = False) -> None:
+        """Takes a pod off its node and puts it on another one, which must accept it then."""
+        pod = self.pods[name]
+        came_from = pod["spec"].pop("nodeName", "")
+        assert self.why_not(pod, node, steered=steered) == "", f"{name} {came_from}>{node}"
+        pod["spec"]["nodeName"] = node
+
     def _why_not_scheduled(self, pod: Object, name: str) -> str:
         node, spec = self.nodes[name], pod["spec"]
         others = {other: each for other, each in self.pods.items() if each["spec"].get("nodeName") and each is not pod}
@@ -232,10 +240,6 @@ def _terms(pod: Object, kind: str) -> list[tuple[str, str]]:
 def _requests(pod: Object) -> Counter[str]:
     asked: Counter[str] = Counter(pod["spec"]["containers"][0]["resources"]["requests"])
     return asked + Counter({"pods": 1})
-
-
-def _distance(a: tuple[float, float], b: tuple[float, float]) -> float:
-    return float(((a[0] - b[0]) ** 2 + (a[1] - b[1]) ** 2) ** 0.5)
 
 
 def _node(name: str, rng: Random) -> Object:

@@ -85,10 +85,7 @@ def test_a_delay_that_becomes_known_late_must_be_over_for_the_hold_time_too() ->
     ("labels", "why"),
     [
         ({"delay_nowhere": "25"}, "no such node or workload nowhere"),
-        (
-            {"delay_a": "abc"},
-            'label delay_a: "abc" is not valid; use milliseconds such as "25" or "2.5"',
-        ),
+        ({"delay_a": "abc"}, 'label delay_a: "abc" is not valid; use milliseconds such as "25" or "2.5"'),
     ],
 )
 def test_a_bound_that_every_node_would_have_been_refused_for_was_not_checked(labels: dict[str, str], why: str) -> None:

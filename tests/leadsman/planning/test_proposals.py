@@ -43,14 +43,11 @@ seeds = st.integers(0, 10**6)
 many = settings(max_examples=40)
 
 
-def check_moves(world: World, moves: tuple[PlannedMove, ...]) -> int:
+def check_moves(world: World, moves: tuple[PlannedMove, ...]) -> None:
     """Makes one move after the other, each as an eviction and a new pod."""
     for move in moves:
-        pod = world.pods[move.name]
-        assert pod["spec"].pop("nodeName") == move.from_node
-        assert world.why_not(pod, move.to_node, steered=True) == "", f"{move.name} {move.from_node}>{move.to_node}"
-        pod["spec"]["nodeName"] = move.to_node
-    return len(moves)
+        assert world.pods[move.name]["spec"]["nodeName"] == move.from_node
+        world.move(move.name, move.to_node, steered=True)
 
 
 REFUSALS = (
@@ -112,17 +109,11 @@ def test_a_pod_that_is_replaced_and_one_that_room_is_made_for_are_accepted(seed:
     search = Search(situation, lambda *_: False)
     for each in situation.cluster.pods.values():
         if each.node and (to := next(search.places(each), "")):
-            after = world.copy()
-            moved = after.pods[each.name]
-            del moved["spec"]["nodeName"]
-            assert after.why_not(moved, to, steered=True) == "", f"{each.name} {each.node}>{to}"
+            world.copy().move(each.name, to, steered=True)
         elif not each.node and not search.fits(each) and (found := search.room_for(each, why_never_moved)):
             after = world.copy()
-            moved, pending = after.pods[found[0].name], after.pods[each.name]
-            place = moved["spec"].pop("nodeName")
-            assert after.why_not(moved, found[1], steered=True) == ""
-            moved["spec"]["nodeName"] = found[1]
-            assert after.why_not(pending, place) == ""
+            after.move(found[0].name, found[1], steered=True)
+            after.move(each.name, found[0].node)
 
 
 @many
@@ -144,10 +135,7 @@ def test_backups_take_their_pods_after_every_failure(seed: int) -> None:
             else:
                 del after.pods[each.name]
         for name, node in landing.items():
-            fallen = after.pods[name]
-            del fallen["spec"]["nodeName"]
-            assert after.why_not(fallen, node) == "", f"{name} on {node} after {domain}"
-            fallen["spec"]["nodeName"] = node
+            after.move(name, node)
 
 
 @many
@@ -161,10 +149,7 @@ def test_places_of_an_optimised_plan_are_accepted(seed: int) -> None:
         world.pods[each.name]["spec"]["nodeName"] = each.node
     for uid, each in plan.situation.cluster.pods.items():
         if each.node != before[uid]:
-            moved = world.pods[each.name]
-            del moved["spec"]["nodeName"]
-            assert world.why_not(moved, each.node) == "", f"{each.name} to {each.node}"
-            moved["spec"]["nodeName"] = each.node
+            world.move(each.name, each.node)
 
 
 @many
@@ -184,10 +169,7 @@ def test_pods_that_fit_are_accepted(seed: int) -> None:
         world.pods[each.name]["metadata"] |= {"name": each.name, "uid": each.uid}
         world.pods[each.name]["spec"]["nodeName"] = each.node
     for each in new:
-        last = world.pods[each.name]
-        del last["spec"]["nodeName"]
-        assert world.why_not(last, each.node) == "", f"{each.name} on {each.node}"
-        last["spec"]["nodeName"] = each.node
+        world.move(each.name, each.node)
 
 
 def cards(*pods: tuple[str, str]) -> tuple[Cluster, DecisionInputs]:

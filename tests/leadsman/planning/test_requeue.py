@@ -127,7 +127,7 @@ def with_card(now: float, *bound: str, reserved: int = 0) -> DecisionInputs:
 
 @pytest.mark.parametrize(
     "freed",
-    [with_card(100.0, "x"), with_card(100.0, "x", reserved=0), with_card(100.0)],
+    [with_card(100.0, reserved=1), with_card(100.0, "x"), with_card(100.0)],
     ids=["a pod ended", "a reservation ended", "both ended"],
 )
 def test_a_pod_refused_for_a_card_is_tried_again_when_a_card_has_room(freed: DecisionInputs) -> None:

@@ -44,6 +44,14 @@ def reasons(pod: PodInfo, nodes: dict[str, NodeDevices], inputs: DecisionInputs,
     return {node: each.reason for node, each in DeviceFilter().refusals(pod, list(nodes), inputs).items()}
 
 
+def fit(pod: PodInfo, inputs: DecisionInputs) -> tuple[dict[str, float], set[str], str]:
+    """Scores by node, nodes that have none, and what is explained."""
+    nodes = list(inputs.devices.nodes)
+    score = FitScore().score(pod, nodes, inputs)
+    assert score is not None
+    return dict(score.values), set(score.unknown), format_explanation(explain(decide(pod, nodes, inputs), inputs))
+
+
 NO_CARD = f"no single device has the {MEMORY} left that the pod asks of one"
 
 
@@ -119,9 +127,7 @@ def test_below_the_threshold_nobody_is_refused_and_nodes_with_functions_are_last
     nodes = {"functions": FUNCTIONS, "plain": NodeDevices()}
     inputs = make.facts({}, POLICY, devices=DeviceInputs(True, nodes))
     assert DeviceFilter().refusals(small, list(nodes), inputs) == {}
-    score = FitScore().score(small, list(nodes), inputs)
-    assert score is not None
-    assert dict(score.values) == {"functions": 0.0, "plain": 1.0}
+    assert fit(small, inputs)[0] == {"functions": 0.0, "plain": 1.0}
 
 
 def test_a_value_that_cannot_be_read_is_refused_everywhere() -> None:
@@ -137,25 +143,20 @@ def test_a_claim_takes_the_devices_that_it_selects_where_fewest_are_free_after_i
         "full": NodeDevices(selected={"class gpu": DeviceCount(8, 1)}),
     }
     asked = AskedDevices({"default/c": ClaimRequests(((RequestedWay("gpus", "class gpu", 2),),))})
-    pod = asking(DeviceDemand(claims=("c",)))
     inputs = make.facts({}, devices=DeviceInputs(True, nodes, asked=asked))
-    score = FitScore().score(pod, list(nodes), inputs)
-    assert score is not None
-    assert dict(score.values) == {"empty": 0.25, "begun": 1.0}
-    assert set(score.unknown) == {"other", "full"}
-    assert "2 of class gpu" in format_explanation(explain(decide(pod, list(nodes), inputs), inputs))
+    values, unknown, text = fit(asking(DeviceDemand(claims=("c",))), inputs)
+    assert (values, unknown) == ({"empty": 0.25, "begun": 1.0}, {"other", "full"})
+    assert "2 of class gpu" in text
 
 
 def test_a_claim_that_cannot_be_evaluated_says_why_and_counts_all_devices() -> None:
     nodes = {"begun": NodeDevices(drivers={"gpu.example.com": DeviceCount(8, 2)})}
     claims = {"default/c": ClaimRequests(((RequestedWay("gpus", "class gpu", 2),),))}
     asked = AskedDevices(claims, problems={"class gpu": "a selector cannot be evaluated here: line 1"})
-    pod = asking(DeviceDemand(claims=("c",)))
     inputs = make.facts({}, devices=DeviceInputs(True, nodes, asked=asked))
-    assert FitScore().score(pod, list(nodes), inputs).values == {"begun": 0.75}
-    assert "a selector cannot be evaluated here: line 1" in format_explanation(
-        explain(decide(pod, list(nodes), inputs), inputs)
-    )
+    values, _, text = fit(asking(DeviceDemand(claims=("c",))), inputs)
+    assert values == {"begun": 0.75}
+    assert "a selector cannot be evaluated here: line 1" in text
 
 
 def test_a_resource_that_stands_for_a_device_class_is_counted_by_its_devices() -> None:
@@ -164,9 +165,6 @@ def test_a_resource_that_stands_for_a_device_class_is_counted_by_its_devices() -
         "driver": NodeDevices(selected={"class gpu": DeviceCount(4, 2)}),
         "neither": NodeDevices(),
     }
-    inputs = make.facts(
-        {}, devices=DeviceInputs(True, nodes, asked=AskedDevices(extended={"example.com/gpu": "class gpu"}))
-    )
-    score = FitScore().score(asking(DeviceDemand(({"example.com/gpu": 1},))), list(nodes), inputs)
-    assert score is not None
-    assert dict(score.values) == {"plugin": 0.25, "driver": 0.75}
+    asked = AskedDevices(extended={"example.com/gpu": "class gpu"})
+    inputs = make.facts({}, devices=DeviceInputs(True, nodes, asked=asked))
+    assert fit(asking(DeviceDemand(({"example.com/gpu": 1},))), inputs)[0] == {"plugin": 0.25, "driver": 0.75}

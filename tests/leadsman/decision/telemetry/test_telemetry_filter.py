@@ -11,7 +11,13 @@ from leadsman.decision.inputs import DecisionInputs, PolledMetrics, SnapshotMetr
 from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry import telemetry_plugins
 from leadsman.decision.telemetry.taspolicy import Operator, Rule, Strategy
-from leadsman.decision.telemetry.telemetry_plugins import TelemetryFilter, violates, violating_nodes, violations_by_node
+from leadsman.decision.telemetry.telemetry_plugins import (
+    TelemetryFilter,
+    current_readings,
+    violates,
+    violating_nodes,
+    violations_by_node,
+)
 from leadsman.kube import quantity
 from leadsman.kube.quantity import NANO
 from leadsman.state.records import Hardware, Heartbeat
@@ -83,9 +89,7 @@ def test_fail_closed_refuses_where_what_is_missing_may_be_the_violation(
     found = refused(tas.facts([policy], metrics), tas.pod())
     assert set(found) == set(expected)
     for node, word in expected.items():
-        assert (
-            found[node].endswith(f"the node has no current {word}, and the policy fails closed") or word in found[node]
-        )
+        assert word in found[node]
 
 
 def test_only_a_closed_dontschedule_holds_a_pod_when_nothing_can_be_decided() -> None:
@@ -166,27 +170,19 @@ def test_agents_metrics_count_while_the_node_is_fresh() -> None:
     facts = known(
         (SnapshotMetrics(),), a=node(load=0.5), b=node(80.0, load=1.0), c=node(None, load=1.0), d=node(other=1.0)
     )
-    assert telemetry_plugins.current_readings("load", tas.policy(), facts).values == {"a": quantity.parse("500m")}
+    assert current_readings("load", tas.policy(), facts).values == {"a": quantity.parse("500m")}
 
 
 def test_polled_values_age_out_one_by_one() -> None:
     column = tas.column({"a": 1, "b": 2}, read_at=80.0)
     column = structs.replace(column, read_at={"a": 80.0, "b": 90.0})
     facts = known((PolledMetrics({"m": column}),))
-    assert telemetry_plugins.current_readings("m", tas.policy(), facts).values == {"b": 2 * NANO}
+    assert current_readings("m", tas.policy(), facts).values == {"b": 2 * NANO}
     assert telemetry_plugins.reporting_nodes("m", facts) == {"a", "b"}
-    assert set(telemetry_plugins.current_readings("m", tas.policy(metrics={"maxAgeSeconds": 30}), facts).values) == {
-        "a",
-        "b",
-    }
+    assert set(current_readings("m", tas.policy(metrics={"maxAgeSeconds": 30}), facts).values) == {"a", "b"}
 
 
 def test_the_first_table_with_a_current_value_counts_alone() -> None:
-    polled = PolledMetrics({"load": tas.column({"b": 7}, read_at=100.0)})
-    a = node(load=1.0)
-    assert set(
-        telemetry_plugins.current_readings("load", tas.policy(), known((polled, SnapshotMetrics()), a=a)).values
-    ) == {"b"}
-    assert set(
-        telemetry_plugins.current_readings("load", tas.policy(), known((SnapshotMetrics(), polled), a=a)).values
-    ) == {"a"}
+    polled, a = PolledMetrics({"load": tas.column({"b": 7}, read_at=100.0)}), node(load=1.0)
+    for tables, nodes in (((polled, SnapshotMetrics()), {"b"}), ((SnapshotMetrics(), polled), {"a"})):
+        assert set(current_readings("load", tas.policy(), known(tables, a=a)).values) == nodes

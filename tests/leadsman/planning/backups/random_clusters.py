@@ -2,25 +2,19 @@
 
 import random
 from collections.abc import Mapping
+from math import dist
 from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from leadsman.cluster.constraints import (
-    UNCONSTRAINED,
-    LabelSelector,
-    Operator,
-    PodAffinityTerm,
-    PodConstraints,
-    Requirement,
-    TopologySpread,
-)
+from leadsman.cluster.constraints import UNCONSTRAINED, PodAffinityTerm, PodConstraints, TopologySpread
 from leadsman.cluster.model import ZONE_LABEL, Cluster, ClusterNode, ClusterPod, cluster_of
 from leadsman.cluster.resources import Resources
 from leadsman.decision.inputs import DecisionInputs, PlacedPod, SourceRow, WorkloadIndex
 from leadsman.decision.policy import Policy
 from leadsman.state.snapshot import Snapshot
+from tests.leadsman.planning.moves.movable_pods import of_app, owned_pod
 
 RACK_LABEL = "example.com/rack"
 MIB = 2**20
@@ -55,7 +49,7 @@ def random_case(seed: int, nodes: int = 6, pods: int = 12, *, constrained: bool 
     rng, constraints_rng = random.Random(seed), random.Random(-1 - seed)
     names = [f"node-{number}" for number in range(rng.randint(3, nodes))]
     position = {name: (rng.uniform(0, 30), rng.uniform(0, 30)) for name in names}
-    matrix = {a: {b: _distance(position[a], position[b]) for b in names} for a in names}
+    matrix = {a: {b: dist(position[a], position[b]) for b in names} for a in names}
     cluster = cluster_of([_node(name, rng) for name in names], ())
     for number in range(rng.randint(1, pods)):
         pod = replace(_pod(number, names, rng), constraints=_constraints(constraints_rng, constrained=constrained))
@@ -77,10 +71,6 @@ def inputs_of(cluster: Cluster, matrix: Mapping[str, Mapping[str, float]]) -> De
     )
 
 
-def _distance(a: tuple[float, float], b: tuple[float, float]) -> float:
-    return float(((a[0] - b[0]) ** 2 + (a[1] - b[1]) ** 2) ** 0.5)
-
-
 def _node(name: str, rng: random.Random) -> ClusterNode:
     labels = {ZONE_LABEL: rng.choice("ab"), RACK_LABEL: rng.choice("12")}
     size = Resources(
@@ -90,19 +80,16 @@ def _node(name: str, rng: random.Random) -> ClusterNode:
 
 
 def _pod(number: int, nodes: list[str], rng: random.Random) -> ClusterPod:
-    workload = rng.choice(("deployment/a", "deployment/b", "deployment/c"))
+    app = rng.choice(("a", "b", "c"))
     references = [*nodes, "a", "b", "c"]
     bounds = {f"delay_{rng.choice(references)}": str(rng.choice((5, 15, 25))) for _ in range(rng.randint(0, 2))}
     extended = {"example.com/gpu": 1} if rng.random() < 0.1 else {}
-    app = workload.partition("/")[2]
-    return ClusterPod(
+    return owned_pod(
+        f"{app}-{number}",
+        "",
+        Resources(rng.choice((100, 500)), rng.choice((256, 1024, 3072)) * MIB, 1, extended),
+        app,
         uid=f"uid-{number}",
-        namespace="shop",
-        name=f"{workload.partition('/')[2]}-{number}",
-        workload=workload,
-        owner_kind="ReplicaSet",
-        owner_uid=workload,
-        requests=Resources(rng.choice((100, 500)), rng.choice((256, 1024, 3072)) * MIB, 1, extended),
         labels={**bounds, "app": app},
         annotations={"leadsman.dev/backup": rng.choice(("node", "node", "rack", "zone"))},
         phase="Running",
@@ -113,10 +100,7 @@ def _constraints(rng: random.Random, *, constrained: bool) -> PodConstraints:
     """Of every third pod or so, one that counts on where the pods of a workload are."""
     if not constrained:
         return UNCONSTRAINED
-    key, selector = (
-        rng.choice((ZONE_LABEL, RACK_LABEL)),
-        LabelSelector((Requirement("app", Operator.IN, (rng.choice("abc"),)),)),
-    )
+    key, selector = rng.choice((ZONE_LABEL, RACK_LABEL)), of_app(rng.choice("abc"))
     term = PodAffinityTerm(key, selector, ("shop",))
     kinds = (
         PodConstraints(affinity=(term,)),

@@ -34,25 +34,22 @@ _NUMBERS = count()
 NODE = ClusterNode("edge-1", allocatable=Resources(10**6, 10**6 * MIB, 1000))
 
 
-def amounts(least: int = 0) -> st.SearchStrategy[Resources]:
-    return st.builds(
-        Resources,
-        st.integers(least, 4000),
-        st.integers(least, 4096).map(lambda mib: mib * MIB),
-        st.integers(1, 5),
-        st.sampled_from([{}, {"example.com/gpu": 1}, {"example.com/gpu": 3}]),
-    )
+amounts = st.builds(
+    Resources,
+    st.integers(0, 4000),
+    st.integers(0, 4096).map(lambda mib: mib * MIB),
+    st.integers(1, 5),
+    st.sampled_from([{}, {"example.com/gpu": 1}, {"example.com/gpu": 3}]),
+)
 
 
 def reserve(amount: Resources) -> BackupPlan:
     return BackupPlan(reserves={"edge-1": amount})
 
 
-def placeholder(name: str, requests: Resources, node: str = "edge-1", *, terminating: bool = False) -> ClusterPod:
+def placeholder(name: str, requests: Resources, node: str = "edge-1") -> ClusterPod:
     labels = {"leadsman.dev/placeholder": "edge-1"}
-    return ClusterPod(
-        name, "leadsman-placeholders", name, node, requests=requests, labels=labels, terminating=terminating
-    )
+    return ClusterPod(name, "leadsman-placeholders", name, node, requests=requests, labels=labels)
 
 
 def executed(cluster: Cluster, actions: Iterable[PlaceholderAction]) -> Iterable[Cluster]:
@@ -63,9 +60,8 @@ def executed(cluster: Cluster, actions: Iterable[PlaceholderAction]) -> Iterable
                 name = f"new-{next(_NUMBERS)}"
                 cluster = cluster.with_pod(placeholder(name, action.requests), action.node)
             case ResizePlaceholder():
-                cluster = cluster.changed(
-                    pods={action.uid: replace(cluster.pods[action.uid], requests=action.requests)}
-                )
+                resized = replace(cluster.pods[action.uid], requests=action.requests)
+                cluster = cluster.changed(pods={action.uid: resized})
             case DeletePlaceholder():
                 cluster = cluster.without_pod(action.uid)
         yield cluster
@@ -75,7 +71,7 @@ def held(cluster: Cluster) -> Resources:
     return held_by(placeholders_by_node(cluster).get("edge-1", ()))
 
 
-@given(sequence=st.lists(amounts(), min_size=1, max_size=6), resize=st.booleans())
+@given(sequence=st.lists(amounts, min_size=1, max_size=6), resize=st.booleans())
 def test_the_reserve_is_held_after_one_round_and_nothing_is_left_to_do_after_a_few(
     sequence: Sequence[Resources], resize: bool
 ) -> None:
@@ -89,7 +85,7 @@ def test_the_reserve_is_held_after_one_round_and_nothing_is_left_to_do_after_a_f
             assert rounds <= MAX_ROUNDS
 
 
-@given(before=amounts(), after=amounts(), resize=st.booleans())
+@given(before=amounts, after=amounts, resize=st.booleans())
 def test_at_no_step_is_less_held_than_both_reserves_have_in_common(
     before: Resources, after: Resources, resize: bool
 ) -> None:
@@ -129,7 +125,7 @@ def test_a_new_one_tolerates_what_the_pods_tolerate_that_it_stands_for() -> None
     assert action.tolerations == (toleration,)
 
 
-@given(reserved=amounts(), share=st.integers(1, 4), resize=st.booleans())
+@given(reserved=amounts, share=st.integers(1, 4), resize=st.booleans())
 def test_a_release_frees_what_is_asked(reserved: Resources, share: int, resize: bool) -> None:
     cluster = cluster_of([NODE], ())
     *_, cluster = executed(cluster, plan_placeholders(cluster, reserve(reserved), resize=resize))
@@ -146,13 +142,8 @@ def test_with_resize_a_release_frees_no_more_than_is_asked() -> None:
     pods = [placeholder(name, Resources(100, 100 * MIB, 1)) for name in ("a", "b", "c")]
     actions = plan_release(pods, Resources(150, 160 * MIB, 1), resize=True)
     assert [type(action) for action in actions] == [DeletePlaceholder, ResizePlaceholder]
-    assert actions[1] == ResizePlaceholder(
-        "c",
-        "leadsman-placeholders",
-        "c",
-        Resources(50, 40 * MIB, 1),
-        "the room is released for a pod whose node is dead",
-    )
+    why = "the room is released for a pod whose node is dead"
+    assert actions[1] == ResizePlaceholder("c", "leadsman-placeholders", "c", Resources(50, 40 * MIB, 1), why)
 
 
 def test_a_name_too_long_for_a_label_is_hashed_and_recognised() -> None:
@@ -170,23 +161,17 @@ PLAN = BackupPlan({"web": Backup("edge-2", ())}, {"edge-2": ROOM})
 
 
 @pytest.mark.parametrize(
-    ("placeholder_on", "problems", "expected"),
+    ("placeholder_on", "problems", "said", "state"),
     [
-        ("edge-2", {}, Coverage("edge-2", "", CoverageState.COVERED)),
-        (
-            "",
-            {},
-            Coverage(
-                "edge-2", "node edge-2 does not hold its room yet: cpu, memory, pods missing", CoverageState.WAITING
-            ),
-        ),
-        (None, {"edge-2": "quota exceeded"}, Coverage("edge-2", "quota exceeded", CoverageState.UNCOVERED)),
+        ("edge-2", {}, "", CoverageState.COVERED),
+        ("", {}, "node edge-2 does not hold its room yet: cpu, memory, pods missing", CoverageState.WAITING),
+        (None, {"edge-2": "quota exceeded"}, "quota exceeded", CoverageState.UNCOVERED),
     ],
 )
 def test_a_pod_is_covered_once_the_placeholder_is_bound(
-    placeholder_on: str | None, problems: dict[str, str], expected: Coverage
+    placeholder_on: str | None, problems: dict[str, str], said: str, state: CoverageState
 ) -> None:
     labels = {"leadsman.dev/placeholder": "edge-2"}
     holding = [ClusterPod("hold", "x", "hold", placeholder_on or "", requests=ROOM, labels=labels)]
     cluster = cluster_of([EDGE], [] if placeholder_on is None else holding)
-    assert coverage_of(cluster, PLAN, problems) == {"web": expected}
+    assert coverage_of(cluster, PLAN, problems) == {"web": Coverage("edge-2", said, state)}

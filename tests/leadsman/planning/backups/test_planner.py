@@ -7,20 +7,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from leadsman.cluster.constraints import LabelSelector, Operator, PodConstraints, Requirement, TopologySpread
+from leadsman.cluster.constraints import PodConstraints, TopologySpread
 from leadsman.cluster.model import ZONE_LABEL, Cluster, ClusterNode, ClusterPod, Quota, cluster_of
 from leadsman.cluster.resources import ZERO, Resources
-from leadsman.planning.backups.backup_plan import (
-    Backup,
-    BackupPlan,
-    BackupSettings,
-    Uncovered,
-    broken_promises,
-)
+from leadsman.planning.backups.backup_plan import Backup, BackupPlan, BackupSettings, Uncovered, broken_promises
 from leadsman.planning.backups.planner import plan_backups
 from leadsman.planning.backups.reserve import two_failures
 from leadsman.planning.situation import Situation
 from tests.leadsman.planning.backups.random_clusters import MIB, RACK_LABEL, inputs_of, random_case
+from tests.leadsman.planning.moves.movable_pods import of_app, owned_pod
 
 SETTINGS = BackupSettings(rack_label=RACK_LABEL)
 NEAR, FAR = 1.0, 50.0
@@ -55,11 +50,9 @@ def test_a_backup_is_taken_back_that_pods_covered_later_leave_no_place() -> None
     cluster = cluster_with({"edge-1": ["web-1", "web-2", "web-3"], "edge-2": [], "edge-3": []})
     zones = {"edge-1": "a", "edge-2": "a", "edge-3": "b"}
     labelled = {name: replace(cluster.nodes[name], labels={ZONE_LABEL: zone}) for name, zone in zones.items()}
-    siblings = {
-        uid: replace(bounded(cluster.pods[uid], "edge-2"), labels={"app": "web", "delay_edge-2": "10"})
-        for uid in ("web-2", "web-3")
-    }
-    spread = TopologySpread(ZONE_LABEL, 1, LabelSelector((Requirement("app", Operator.IN, ("web",)),)))
+    labels = {"app": "web", "delay_edge-2": "10"}
+    siblings = {uid: replace(cluster.pods[uid], labels=labels) for uid in ("web-2", "web-3")}
+    spread = TopologySpread(ZONE_LABEL, 1, of_app("web"))
     first = replace(
         cluster.pods["web-1"],
         labels={"app": "web", "delay_edge-1": "10"},
@@ -69,21 +62,14 @@ def test_a_backup_is_taken_back_that_pods_covered_later_leave_no_place() -> None
     cluster = cluster.changed(nodes=labelled, pods={"web-1": first, **siblings})
     matrix = distances(cluster, {("edge-1", "edge-2"), ("edge-1", "edge-3")})
     plan = plan_backups(Situation(cluster, inputs_of(cluster, matrix)), SETTINGS)
-    assert {uid: each.node for uid, each in plan.backups.items()} == {
-        "web-1": "edge-3",
-        "web-2": "edge-2",
-        "web-3": "edge-2",
-    }
+    found = {uid: each.node for uid, each in plan.backups.items()}
+    assert found == {"web-1": "edge-3", "web-2": "edge-2", "web-3": "edge-2"}
 
 
 def test_room_is_shared_between_failures_that_do_not_happen_together() -> None:
-    cluster = cluster_with(
-        {"edge-1": ["web-1"], "edge-2": ["web-2"], "edge-3": []}, near=("edge-1", "edge-2", "edge-3")
-    )
-    cluster = cluster.changed(
-        nodes={name: replace(cluster.nodes[name], unschedulable=True) for name in ("edge-1", "edge-2")}
-    )
-    plan = plan_for(cluster)
+    cluster = cluster_with({"edge-1": ["web-1"], "edge-2": ["web-2"], "edge-3": []})
+    cordoned = {name: replace(cluster.nodes[name], unschedulable=True) for name in ("edge-1", "edge-2")}
+    plan = plan_for(cluster.changed(nodes=cordoned))
     assert {backup.node for backup in plan.backups.values()} == {"edge-3"}
     assert plan.reserves["edge-3"].memory_bytes == 1024 * MIB
 
@@ -128,25 +114,25 @@ def _loses(cluster: Cluster, plan: BackupPlan, failing: set[str]) -> bool:
     ],
 )
 def test_an_uncovered_pod_says_why(fields: dict[str, Any], near: tuple[str, ...] | None, reason: str) -> None:
-    cluster = cluster_with({"edge-1": ["web-1"], "edge-2": []}, near)
-    plan = plan_for(cluster.changed(pods={"web-1": replace(cluster.pods["web-1"], **fields)}))
+    cluster = cluster_with({"edge-1": ["web-1"], "edge-2": []})
+    plan = plan_for(cluster.changed(pods={"web-1": replace(cluster.pods["web-1"], **fields)}), near)
     assert plan.pods["web-1"] == Uncovered(reason)
 
 
 def test_a_pod_bound_to_one_that_falls_without_a_backup_says_so() -> None:
     """The delays between the nodes are known: nothing is unmeasured."""
-    cluster = cluster_with({"edge-1": ["db-1", "web-1"], "edge-2": [], "edge-3": []}, ("edge-1",))
+    cluster = cluster_with({"edge-1": ["db-1", "web-1"], "edge-2": [], "edge-3": []})
     web = replace(cluster.pods["web-1"], labels={"delay_db": "100"})
-    assert plan_for(cluster.changed(pods={"web-1": web})).pods["web-1"] == Uncovered(
-        "2 deployment/db falls too, without a backup, 1 in the node that fails"
-    )
+    plan = plan_for(cluster.changed(pods={"web-1": web}), ("edge-1",))
+    assert plan.pods["web-1"] == Uncovered("2 deployment/db falls too, without a backup, 1 in the node that fails")
 
 
 def test_a_pod_that_asks_for_another_zone_is_not_covered_in_its_own() -> None:
-    cluster = with_annotation(cluster_with({"edge-1": ["web-1"], "edge-2": [], "edge-3": []}), "zone")
+    cluster = cluster_with({"edge-1": ["web-1"], "edge-2": [], "edge-3": []})
+    asking = replace(cluster.pods["web-1"], annotations={"leadsman.dev/backup": "zone"})
     zones = {"edge-1": "a", "edge-2": "a", "edge-3": "b"}
     labelled = {name: replace(cluster.nodes[name], labels={ZONE_LABEL: zone}) for name, zone in zones.items()}
-    backup = plan_for(cluster.changed(nodes=labelled)).pods["web-1"]
+    backup = plan_for(cluster.changed(nodes=labelled, pods={"web-1": asking})).pods["web-1"]
     assert isinstance(backup, Backup)
     assert backup.node == "edge-3"
 
@@ -185,22 +171,16 @@ def test_a_quota_without_room_for_another_pod_leaves_it_uncovered() -> None:
     assert "quota room leaves 1073741824 of requests.memory, and 2147483648 would be asked for" in reason
 
 
-def cluster_with(pods_by_node: dict[str, list[str]], near: tuple[str, ...] | None = None) -> Cluster:
-    """Nodes of 4 cores and 8 GiB, pods of 1 GiB bound to edge-1 by 10 ms; all nodes are near, or only `near` ones."""
+def cluster_with(pods_by_node: dict[str, list[str]]) -> Cluster:
+    """Nodes of 4 cores and 8 GiB, pods of 1 GiB bound to edge-1 by 10 ms."""
     nodes = [ClusterNode(name, name, allocatable=Resources(4000, 8192 * MIB, 20), ready=True) for name in pods_by_node]
-    pods = [_pod(name, node) for node, names in pods_by_node.items() for name in names]
-    cluster = cluster_of(nodes, pods)
-    if near is None:
-        return cluster
-    far = {name: replace(node, labels={"far": "true"}) for name, node in cluster.nodes.items() if name not in near}
-    return cluster.changed(nodes=far)
+    return cluster_of(nodes, [_pod(name, node) for node, names in pods_by_node.items() for name in names])
 
 
-def plan_for(cluster: Cluster) -> BackupPlan:
-    """The plan where nodes with the label `far` are far from all others."""
-    far = {name for name, node in cluster.nodes.items() if "far" in node.labels}
-    near = {(a, b) for a in cluster.nodes for b in cluster.nodes if not far & {a, b}}
-    return plan_backups(Situation(cluster, inputs_of(cluster, distances(cluster, near))), SETTINGS)
+def plan_for(cluster: Cluster, near: tuple[str, ...] | None = None) -> BackupPlan:
+    """The plan where these nodes, by default all, are near each other and far from the others."""
+    pairs = None if near is None else {(a, b) for a in near for b in near}
+    return plan_backups(Situation(cluster, inputs_of(cluster, distances(cluster, pairs))), SETTINGS)
 
 
 def distances(cluster: Cluster, near: set[tuple[str, str]] | None = None) -> dict[str, dict[str, float]]:
@@ -213,26 +193,6 @@ def distances(cluster: Cluster, near: set[tuple[str, str]] | None = None) -> dic
     return table
 
 
-def bounded(pod: ClusterPod, reference: str) -> ClusterPod:
-    return replace(pod, labels={f"delay_{reference}": "10"})
-
-
-def with_annotation(cluster: Cluster, scope: str) -> Cluster:
-    annotated = {uid: replace(pod, annotations={"leadsman.dev/backup": scope}) for uid, pod in cluster.pods.items()}
-    return cluster.changed(pods=annotated)
-
-
 def _pod(name: str, node: str) -> ClusterPod:
-    workload = f"deployment/{name.partition('-')[0]}"
-    return ClusterPod(
-        name,
-        "shop",
-        name,
-        node,
-        workload=workload,
-        owner_kind="ReplicaSet",
-        owner_uid=workload,
-        requests=Resources(100, 1024 * MIB, 1),
-        labels={"delay_edge-1": "10"},
-        phase="Running",
-    )
+    owner = name.partition("-")[0]
+    return owned_pod(name, node, Resources(100, 1024 * MIB, 1), owner, labels={"delay_edge-1": "10"}, phase="Running")

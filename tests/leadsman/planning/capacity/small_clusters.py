@@ -6,16 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from leadsman.cluster.constraints import (
-    HostPort,
-    LabelSelector,
-    Operator,
-    PodAffinityTerm,
-    PodConstraints,
-    Requirement,
-    Taint,
-    TopologySpread,
-)
+from leadsman.cluster.constraints import HostPort, PodAffinityTerm, PodConstraints, Taint, TopologySpread
 from leadsman.cluster.model import ZONE_LABEL, ClusterNode, ClusterPod, cluster_of
 from leadsman.cluster.resources import ZERO, Resources
 from leadsman.cluster.scheduling import Feasibility
@@ -24,6 +15,7 @@ from leadsman.decision.model import PodInfo
 from leadsman.planning.backups.backup_plan import BackupPlan, BackupScope, FailureDomain, FailureDomains
 from leadsman.planning.capacity.fit_model import PodTemplate
 from tests.leadsman.planning.backups.random_clusters import MIB, RACK_LABEL, Case, inputs_of
+from tests.leadsman.planning.moves.movable_pods import of_app, owned_pod
 
 SCOPES = (BackupScope.NODE, BackupScope.RACK, BackupScope.ZONE)
 
@@ -60,18 +52,14 @@ def _pod(name: str, nodes: Sequence[str], rng: random.Random) -> ClusterPod:
     labels = {"app": name, **bounds}
     ports = (HostPort(8080),) if rng.random() < 0.1 else ()
     scope = rng.choice(("node", "node", "rack", "zone", "none"))
-    itself = LabelSelector((Requirement("app", Operator.IN, (name,)),))
+    itself = of_app(name)
     apart = (PodAffinityTerm("kubernetes.io/hostname", itself, ("shop",)),) if rng.random() < 0.1 else ()
     is_spread = (scope == "none" or not bounds) and rng.random() < 0.5
     spread = (TopologySpread(ZONE_LABEL, rng.choice((1, 2)), itself),) if is_spread else ()
-    return ClusterPod(
-        uid=name,
-        namespace="shop",
-        name=name,
-        workload=f"deployment/{name}",
-        owner_kind="ReplicaSet",
-        owner_uid=name,
-        requests=Resources(rng.choice((250, 300, 500)), rng.choice((256, 384, 512)) * MIB, 1),
+    return owned_pod(
+        name,
+        "",
+        Resources(rng.choice((250, 300, 500)), rng.choice((256, 384, 512)) * MIB, 1),
         labels=labels,
         annotations={"leadsman.dev/backup": scope},
         constraints=PodConstraints(host_ports=ports, anti_affinity=apart, spread=spread),

@@ -5,14 +5,7 @@ import random
 import pytest
 from msgspec.structs import replace
 
-from leadsman.cluster.constraints import (
-    LabelSelector,
-    Operator,
-    PodAffinityTerm,
-    PodConstraints,
-    Requirement,
-    TopologySpread,
-)
+from leadsman.cluster.constraints import PodAffinityTerm, PodConstraints, TopologySpread
 from leadsman.cluster.model import ZONE_LABEL, Cluster, ClusterNode, ClusterPod, cluster_of
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.scheduling import Feasibility
@@ -25,6 +18,7 @@ from leadsman.planning.situation import Situation
 from leadsman.simulator.solver.cp_sat import exact_packing
 from tests.leadsman.planning.backups.random_clusters import MIB, RACK_LABEL, Case, inputs_of, random_case
 from tests.leadsman.planning.capacity.small_clusters import small_case
+from tests.leadsman.planning.moves.movable_pods import of_app
 
 SETTINGS = BackupSettings(rack_label=RACK_LABEL)
 
@@ -39,11 +33,8 @@ def with_copies(case: Case, node: str, copies: int) -> Case:
         for row in rtt_ms.values():
             row[name] = row[node]
         rtt_ms[name] = dict(rtt_ms[node])
-    labels = {**original.labels, "kubernetes.io/hostname": ""}
-    nodes = {
-        name: replace(original, name=name, uid=name, labels={**labels, "kubernetes.io/hostname": name})
-        for name in names
-    }
+    labels = {name: {**original.labels, "kubernetes.io/hostname": name} for name in names}
+    nodes = {name: replace(original, name=name, uid=name, labels=labels[name]) for name in names}
     cluster = case.cluster.changed(nodes=nodes)
     return Case(cluster, inputs_of(cluster, rtt_ms))
 
@@ -67,16 +58,13 @@ def test_so_many_copies_are_enough_and_one_less_is_not() -> None:
 
 
 def test_a_failure_loses_what_has_no_room_and_no_owner() -> None:
-    nodes = [ClusterNode(name, allocatable=Resources(memory_bytes=4 * MIB, pods=9), ready=True) for name in ("a", "b")]
-    sizes = {"small": 1, "large": 3, "bare": 1}
+    nodes = [ClusterNode(name, allocatable=Resources(0, 6 * MIB, 9), ready=True) for name in "ab"]
+    stated = [("small", "a", "x", 1), ("large", "a", "x", 3), ("bare", "a", "", 1), ("b", "b", "x", 2)]
     pods = [
-        ClusterPod(
-            name, "shop", name, "a", owner_uid="" if name == "bare" else "x", requests=Resources(0, size * MIB, 1)
-        )
-        for name, size in sizes.items()
+        ClusterPod(name, "shop", name, where, owner_uid=owner, requests=Resources(0, size * MIB, 1))
+        for name, where, owner, size in stated
     ]
-    full = ClusterPod("b", "shop", "b", "b", owner_uid="x", requests=Resources(0, 2 * MIB, 1))
-    cluster = cluster_of([replace(node, allocatable=Resources(0, 6 * MIB, 9)) for node in nodes], [*pods, full])
+    cluster = cluster_of(nodes, pods)
     template = PodTemplate("t", ClusterPod("t", "a", "t", requests=Resources(0, MIB, 1)))
     model = model_capacity(Situation(cluster, inputs_of(cluster, {})), [template], SETTINGS)
     loss = {each.failure: each for each in losses(model)}
@@ -98,7 +86,7 @@ def test_a_covered_pod_is_never_lost() -> None:
 # Counts under a topology spread or an anti-affinity over zones equal the longest row of pods that kube-scheduler's
 # rules bind one after another.
 
-ITSELF = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
+ITSELF = of_app("web")
 
 
 def spread_case(seed: int) -> tuple[Cluster, ClusterPod]:
@@ -107,19 +95,16 @@ def spread_case(seed: int) -> tuple[Cluster, ClusterPod]:
     nodes = []
     for number in range(rng.randint(2, 5)):
         labels = {ZONE_LABEL: rng.choice("abc")} if rng.random() < 0.9 else {}
-        nodes.append(
-            ClusterNode(f"n{number}", labels=labels, allocatable=Resources(pods=rng.randint(0, 3)), ready=True)
-        )
+        room = Resources(pods=rng.randint(0, 3))
+        nodes.append(ClusterNode(f"n{number}", labels=labels, allocatable=room, ready=True))
     term = PodAffinityTerm(ZONE_LABEL, ITSELF, ("shop",))
     spread = TopologySpread(ZONE_LABEL, rng.choice((1, 1, 2)), ITSELF, min_domains=rng.choice((1, 1, 3)))
     constraints = PodConstraints(anti_affinity=(term,)) if rng.random() < 0.3 else PodConstraints(spread=(spread,))
     pod = ClusterPod("new", "shop", "new", labels={"app": "web"}, constraints=constraints)
     cluster = cluster_of(nodes, ())
     for number in range(rng.randint(0, 2)):
-        old, node = (
-            replace(pod, uid=f"old-{number}", name=f"old-{number}", constraints=PodConstraints()),
-            rng.choice(nodes),
-        )
+        old = replace(pod, uid=f"old-{number}", name=f"old-{number}", constraints=PodConstraints())
+        node = rng.choice(nodes)
         if old.requests.fits(cluster.free(node.name)):
             cluster = cluster.with_pod(old, node.name)
     return cluster, pod

@@ -1,26 +1,82 @@
 """Exactly the labels that the policies want, and only on what is ours."""
 
 import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from leadsman.decision.inputs import DecisionInputs, TasPolicies, TelemetryInputs
 from leadsman.decision.policy import Policy
-from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem, RefusedPolicy
+from leadsman.decision.telemetry import taspolicy
+from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem, RefusedPolicy, TasPolicy
 from leadsman.kube.names import CHANGES_ANNOTATION, OWNERSHIP_ANNOTATION
 from leadsman.planning.labels.label_plan import (
     MAX_LABELS,
     MAX_TIMES,
     LabelLimits,
+    LabelPlan,
     NodeView,
     PlanMemory,
     format_changes,
     parse_changes,
 )
+from leadsman.planning.labels.label_planner import plan_labels
 from leadsman.state.snapshot import Snapshot
+from tests.leadsman.decision.telemetry import tas
 from tests.leadsman.decision.telemetry.tas import policy, rule
-from tests.leadsman.planning.labels.label_cluster import HOT, Cluster
+
+FREE = LabelLimits(max_marked_ratio=1.0, marks_per_second=1e9, hold_seconds=0.0, max_flips_per_hour=10**6)
+"""Nothing but hysteresis and the stop where data are missing."""
+
+
+class Cluster:
+    """Nodes that take patches as the API server does, and one controller's memory of them.
+
+    wall_ahead: of the wall clock, before the monotonic one; None: no record of changes is kept.
+    """
+
+    def __init__(self, *names: str, limits: LabelLimits = FREE, wall_ahead: float | None = None) -> None:
+        self.nodes = {name: NodeView(name, {"kubernetes.io/hostname": name}) for name in names}
+        self.limits, self.memory, self.now, self.wall_ahead = limits, PlanMemory(), 1000.0, wall_ahead
+
+    def change_leader(self) -> None:
+        """Another process plans. Its memory is empty, its monotonic clock another."""
+        assert self.wall_ahead is not None
+        self.memory, self.now, self.wall_ahead = PlanMemory(), 50.0, self.wall_ahead + self.now - 50.0
+
+    def step(
+        self, policies: Iterable[TasPolicy], metrics: Mapping[str, Mapping[str, Any]], after: float = 1.0
+    ) -> LabelPlan:
+        """One round of the controller, `after` seconds after the last one."""
+        self.now += after
+        return self.round(tas.facts(policies, metrics, self.now))
+
+    def round(self, facts: DecisionInputs) -> LabelPlan:
+        wall_now = None if self.wall_ahead is None else self.now + self.wall_ahead
+        made = plan_labels(list(self.nodes.values()), facts, self.memory, self.limits, wall_now=wall_now)
+        for patch in made.patches:
+            self.apply(patch.body(), patch.node)
+        self.memory = made.memory
+        return made
+
+    def apply(self, body: bytes, name: str) -> None:
+        """RFC 7386 on the two maps."""
+        node, metadata = self.nodes[name], json.loads(body)["metadata"]
+        labels, annotations = (
+            {k: v for k, v in {**before, **metadata[field]}.items() if v is not None}
+            for field, before in (("labels", node.labels), ("annotations", node.annotations))
+        )
+        self.nodes[name] = NodeView(name, labels, annotations)
+
+    def ours(self, name: str) -> dict[str, str]:
+        return {key: value for key, value in self.nodes[name].labels.items() if key != "kubernetes.io/hostname"}
+
+
+HOT = policy(deschedule=[rule("heat", "GreaterThan", 100)])
+"""Marks nodes with heat over 100."""
 
 
 def test_a_violating_node_is_marked_and_a_healed_one_is_not() -> None:
@@ -56,10 +112,7 @@ def test_of_rules_with_one_label_the_extreme_keeps_it_and_in_a_tie_the_first(
 
 def test_a_rule_that_loses_one_label_keeps_its_others() -> None:
     """The original wrote all labels of a rule that kept any of them, so two values of one key at once."""
-    rules = [
-        rule("one", "GreaterThan", 0, "foo=1", "one=yes"),
-        rule("two", "GreaterThan", 0, "foo=2", "two=yes"),
-    ]
+    rules = [rule("one", "GreaterThan", 0, "foo=1", "one=yes"), rule("two", "GreaterThan", 0, "foo=2", "two=yes")]
     cluster = Cluster("a")
     cluster.step([policy(labeling=rules)], {"one": {"a": 1}, "two": {"a": 2}})
     prefix = "telemetry.aware.scheduling.p"
@@ -341,3 +394,78 @@ def test_a_node_that_fell_silent_keeps_its_mark_only_when_the_policy_fails_close
     cluster.step([hot], {"heat": {"a": 101, "b": 1, "c": 1}})
     cluster.step([hot], {"heat": {"b": 1, "c": 1}})
     assert bool(cluster.ours("a")) is stays
+
+
+# Whatever the policies and the metrics: applied plans leave nothing to plan, and no trace without policies.
+
+NODES = ("a", "b", "c")
+AT_ONCE = LabelLimits(
+    max_marked_ratio=1.0, marks_per_second=1e9, hold_seconds=0.0, leave_ratio=1.0, max_flips_per_hour=10**6
+)
+
+rules = st.fixed_dictionaries(
+    {
+        "metricname": st.sampled_from(["m", "n"]),
+        "operator": st.sampled_from(["Equals", "LessThan", "GreaterThan"]),
+        "target": st.integers(-2, 2),
+        "labels": st.lists(st.sampled_from(["x=1", "x=2", "y=1", "bad", "=="]), max_size=2),
+    }
+)
+strategies = st.fixed_dictionaries(
+    {"rules": st.lists(rules, max_size=3), "logicalOperator": st.sampled_from(["anyOf", "allOf"])}
+)
+plain = st.fixed_dictionaries(
+    {
+        "metadata": st.fixed_dictionaries(
+            {"name": st.sampled_from(["p", "q"]), "namespace": st.sampled_from(["one", "two"])}
+        ),
+        "spec": st.fixed_dictionaries(
+            {
+                "metrics": st.fixed_dictionaries({"failMode": st.sampled_from(["open", "closed"])}),
+                "strategies": st.fixed_dictionaries({"deschedule": strategies, "labeling": strategies}),
+            }
+        ),
+    }
+)
+policies = st.lists(plain.map(taspolicy.parse_taspolicy), max_size=3, unique_by=lambda each: each.key)
+metrics = st.fixed_dictionaries({m: st.dictionaries(st.sampled_from(NODES), st.integers(-3, 3)) for m in ("m", "n")})
+limits = st.sampled_from([AT_ONCE, LabelLimits(), LabelLimits(hold_seconds=0), LabelLimits(leave_ratio=1.0)])
+
+
+@settings(max_examples=50)
+@given(
+    rounds=st.lists(st.tuples(policies, metrics, st.sampled_from([0.0, 1.0, 61.0, 3700.0])), max_size=5), chosen=limits
+)
+def test_after_a_plan_is_applied_there_is_nothing_left_to_plan(rounds: Sequence[Any], chosen: LabelLimits) -> None:
+    cluster = Cluster(*NODES, limits=chosen)
+    for given_policies, given_metrics, after in rounds:
+        cluster.step(given_policies, given_metrics, after=after)
+        assert cluster.step(given_policies, given_metrics, after=0.0).patches == ()
+
+
+@settings(max_examples=50)
+@given(rounds=st.lists(st.tuples(policies, metrics), max_size=5), chosen=limits)
+def test_without_policies_every_node_is_as_it_was(rounds: Sequence[Any], chosen: LabelLimits) -> None:
+    cluster = Cluster(*NODES, limits=chosen)
+    before = dict(cluster.nodes)
+    for given_policies, given_metrics in rounds:
+        cluster.step(given_policies, given_metrics)
+    cluster.step([], {}, after=0.0)
+    assert cluster.nodes == before
+
+
+@settings(max_examples=50)
+@given(last=policies, values=metrics, rounds=st.lists(policies, max_size=4))
+def test_the_labels_are_those_of_the_last_policies_whatever_was_before(
+    last: Sequence[Any], values: Any, rounds: Sequence[Any]
+) -> None:
+    """Without hysteresis, all metrics known, one policy a name: so that no history may matter."""
+    full = {m: {node: values[m].get(node, 0) for node in NODES} for m in ("m", "n")}
+    unique = list({each.name: each for each in last}.values())
+    fresh, used = Cluster(*NODES, limits=AT_ONCE), Cluster(*NODES, limits=AT_ONCE)
+    for before in rounds:
+        used.step(before, full)
+    for cluster in (fresh, used):
+        for _ in range(10):
+            cluster.step(unique, full)
+    assert [fresh.ours(node) for node in NODES] == [used.ours(node) for node in NODES]

@@ -2,14 +2,14 @@
 
 from msgspec.structs import replace
 
-from leadsman.cluster.constraints import LabelSelector, Operator, Requirement
 from leadsman.cluster.model import Cluster, ClusterPod, DisruptionBudget
 from leadsman.decision.delay.delay_plugins import DelayFilter
 from leadsman.decision.model import PodInfo
 from tests.leadsman.planning.backups.random_clusters import inputs_of, random_case
+from tests.leadsman.planning.moves.movable_pods import of_app
 from tests.leadsman.planning.replacement.simulated_cluster import Matrix
 
-PROTECTED = DisruptionBudget("shop", "protected", LabelSelector((Requirement("app", Operator.IN, ("a",)),)))
+PROTECTED = DisruptionBudget("shop", "protected", of_app("a"))
 
 
 def random_cluster(seed: int) -> tuple[Cluster, Matrix, ClusterPod | None]:

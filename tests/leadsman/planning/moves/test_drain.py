@@ -5,15 +5,15 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from leadsman.cluster.constraints import LabelSelector, Operator, PodConstraints, Requirement, TopologySpread
-from leadsman.cluster.model import Cluster, ClusterNode, ClusterPod, cluster_of
+from leadsman.cluster.constraints import PodConstraints, TopologySpread
+from leadsman.cluster.model import Cluster, ClusterPod, cluster_of
 from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.backups.reserve import HOSTNAME_LABEL
 from leadsman.planning.moves.drain import DrainEnd, DrainPlan, plan_drain
 from leadsman.planning.situation import Situation
 from leadsman.published.moves import PlanOrigin
 from tests.leadsman.planning.backups.random_clusters import RACK_LABEL, inputs_of, random_case
-from tests.leadsman.planning.moves.movable_pods import GIB, node, pods_of
+from tests.leadsman.planning.moves.movable_pods import GIB, node, of_app, pods_of
 
 MATRIX = {
     a: dict(zip("abcd", row, strict=True))
@@ -28,13 +28,9 @@ def drained(cluster: Cluster, *nodes: str, backups: BackupSettings | None = None
     return plan_drain(Situation(cluster, inputs_of(cluster, MATRIX)), nodes, backups, 1000.0)
 
 
-def nodes_of(*names: str) -> list[ClusterNode]:
-    return [node(name) for name in names]
-
-
 def test_every_pod_leaves_for_a_node_that_keeps_its_bounds() -> None:
     pods = [pod("near", "a", labels={"delay_b": "5"}), pod("any", "a")]
-    plan = drained(cluster_of(nodes_of("a", "b", "c", "d"), pods), "a").plan
+    plan = drained(cluster_of(map(node, "abcd"), pods), "a").plan
     assert plan.origin is PlanOrigin.DRAIN
     assert {move.name: move.from_node for move in plan.moves} == {"near": "a", "any": "a"}
     assert {move.to_node for move in plan.moves if move.name == "near"} <= {"b", "c"}
@@ -43,17 +39,16 @@ def test_every_pod_leaves_for_a_node_that_keeps_its_bounds() -> None:
 
 
 def test_pods_whose_spread_leaves_out_tainted_nodes_leave_as_a_cordon_is_a_taint() -> None:
-    web = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
-    spread = PodConstraints(spread=(TopologySpread(HOSTNAME_LABEL, 1, web, honor_taints=True),))
+    spread = PodConstraints(spread=(TopologySpread(HOSTNAME_LABEL, 1, of_app("web"), honor_taints=True),))
     pods = [pod(f"on-{name}", name, labels={"app": "web"}, constraints=spread) for name in "abc"]
-    nodes = [replace(each, labels={HOSTNAME_LABEL: each.name}) for each in nodes_of("a", "b", "c")]
+    nodes = [replace(each, labels={HOSTNAME_LABEL: each.name}) for each in map(node, "abc")]
     assert [move.name for move in drained(cluster_of(nodes, pods), "c").plan.moves] == ["on-c"]
 
 
 def test_pods_of_daemon_sets_and_static_pods_stay_and_keep_no_node_from_being_empty() -> None:
-    pods = [pod("proxy", "a", owner_kind="DaemonSet"), pod("static", "a", owner_kind="Node"), pod("bare", "a")]
-    pods[2] = pod("bare", "a", owner_kind="", owner_uid="", workload="pod/bare")
-    result = drained(cluster_of(nodes_of("a", "b"), pods), "a")
+    pods = [pod("proxy", "a", owner_kind="DaemonSet"), pod("static", "a", owner_kind="Node")]
+    pods.append(pod("bare", "a", owner_kind="", owner_uid="", workload="pod/bare"))
+    result = drained(cluster_of(map(node, "ab"), pods), "a")
     assert {each.name for each in result.staying} == {"proxy", "static"}
     assert {each.name: each.why for each in result.plan.left_out} == {
         "bare": "it has no controller that would make it again"
@@ -61,13 +56,13 @@ def test_pods_of_daemon_sets_and_static_pods_stay_and_keep_no_node_from_being_em
 
 
 def test_a_pod_elsewhere_that_is_bound_to_the_node_is_named() -> None:
-    cluster = cluster_of(nodes_of("a", "b", "c"), [pod("tied", "b", labels={"delay_a": "5"})])
+    cluster = cluster_of(map(node, "abc"), [pod("tied", "b", labels={"delay_a": "5"})])
     [tied] = drained(cluster, "a").bound_to
     assert (tied.name, tied.node, tied.why) == ("tied", "b", "it has a delay bound to node a")
 
 
 def test_a_pod_elsewhere_whose_backup_was_on_the_node_and_has_no_other_is_named() -> None:
-    cluster = cluster_of(nodes_of("a", "b", "d"), [pod("tied", "b", labels={"delay_b": "5"})])
+    cluster = cluster_of(map(node, "abd"), [pod("tied", "b", labels={"delay_b": "5"})])
     result = drained(cluster, "a", backups=BackupSettings())
     assert [each.name for each in result.losing_backups] == ["tied"]
     assert "delay to b over 5 ms" in result.losing_backups[0].why
@@ -119,14 +114,11 @@ def test_a_small_node_is_emptied_whenever_that_can_be_done(seed: int) -> None:
     assert bool(cluster.pods_on("a")) is bool(result.plan.left_out) is (result.end is DrainEnd.IMPOSSIBLE)
 
 
-def tight() -> Cluster:
+def test_what_is_not_found_in_the_time_is_not_called_impossible() -> None:
     """Free 6 and 5 GiB, pods of 5, 3 and 3: the roomiest node first strands one."""
     pods = [pod("five", "a", 5), pod("three", "a", 3), pod("third", "a", 3)]
-    return cluster_of([node("a", 11), node("b", 6), node("c", 5)], pods)
-
-
-def test_what_is_not_found_in_the_time_is_not_called_impossible() -> None:
-    situation = Situation(tight(), inputs_of(tight(), MATRIX))
+    cluster = cluster_of([node("a", 11), node("b", 6), node("c", 5)], pods)
+    situation = Situation(cluster, inputs_of(cluster, MATRIX))
     assert plan_drain(situation, ["a"], None, None, has_time=lambda: False).end is DrainEnd.OUT_OF_TIME
 
 
@@ -136,7 +128,7 @@ def test_a_member_of_an_etcd_is_left_with_what_to_do() -> None:
         pod("leadsman-etcd-1", "a", labels=ours, owner_kind="StatefulSet", local_volumes=True),
         pod("etcd-a", "a", labels={"component": "etcd"}, owner_kind="Node"),
     ]
-    result = drained(cluster_of(nodes_of("a", "b"), pods), "a")
+    result = drained(cluster_of(map(node, "ab"), pods), "a")
     assert "kubectl -n shop delete pod leadsman-etcd-1" in result.plan.left_out[0].why
     assert "etcdctl endpoint health" in result.staying[0].why
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from leadsman.cluster.model import Cluster, ClusterPod, Quota, cluster_of
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.scheduling import Feasibility
+from leadsman.kube.names import PLACEHOLDER_NAMESPACE
 from leadsman.planning.backups.backup_plan import BackupSettings, FailureDomains, lost_pods
 from leadsman.planning.moves.ordering import Ordering, Wish, order_moves
 from leadsman.planning.moves.search import why_never_moved
@@ -25,7 +26,8 @@ SEEDS = range(120)
 Matrix = Mapping[str, Mapping[str, float]]
 
 
-def random_wishes(seed: int) -> tuple[Cluster, Matrix, list[Wish]]:
+@cache
+def random_order(seed: int) -> tuple[Cluster, Matrix, list[Wish], Ordering]:
     """Up to eight pods that are to go to random other nodes; no eviction of workload a is allowed in every third."""
     cluster, inputs = random_case(seed, nodes=6, pods=16, constrained=seed % 2 == 0)
     matrix = inputs.delay_views[0].rtt_ms  # type: ignore[attr-defined]
@@ -34,7 +36,8 @@ def random_wishes(seed: int) -> tuple[Cluster, Matrix, list[Wish]]:
         cluster = replace(cluster, budgets={("shop", "protected"): PROTECTED})
     rng = random.Random(seed)
     chosen = rng.sample(sorted(cluster.pods), min(8, len(cluster.pods)))
-    return cluster, matrix, [Wish(uid, rng.choice((*cluster.nodes, "")), "a test") for uid in chosen]
+    wishes = [Wish(uid, rng.choice((*cluster.nodes, "")), "a test") for uid in chosen]
+    return cluster, matrix, wishes, order_moves(Situation(cluster, inputs_of(cluster, matrix)), wishes, SETTINGS)
 
 
 def prefixes(cluster: Cluster, ordered: Ordering) -> Iterator[tuple[Cluster, Cluster, ClusterPod]]:
@@ -45,12 +48,6 @@ def prefixes(cluster: Cluster, ordered: Ordering) -> Iterator[tuple[Cluster, Clu
         after = cluster.with_pod(pod, move.to_node)
         yield cluster, after, pod
         cluster = after
-
-
-@cache
-def random_order(seed: int) -> tuple[Cluster, Matrix, list[Wish], Ordering]:
-    cluster, matrix, wishes = random_wishes(seed)
-    return cluster, matrix, wishes, order_moves(Situation(cluster, inputs_of(cluster, matrix)), wishes, SETTINGS)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -112,6 +109,9 @@ def test_nodes_that_lack_the_same_are_counted_as_one_reason() -> None:
     assert [each.why for each in result.left_out] == ["2 too little memory is free"]
 
 
+FULL = f"in namespace {PLACEHOLDER_NAMESPACE}, where its room is held, quota small limits pods to 3: 3 is used and the"
+
+
 @pytest.mark.parametrize(
     ("namespace", "used", "kind", "why"),
     [
@@ -119,13 +119,7 @@ def test_nodes_that_lack_the_same_are_counted_as_one_reason() -> None:
         ("shop", 2, "ReplicaSet", ""),
         ("shop", 3, "StatefulSet", ""),
         ("shop", 4, "StatefulSet", "quota small leaves -1 of pods, and its new pod needs 1"),
-        (
-            "leadsman-placeholders",
-            3,
-            "StatefulSet",
-            "in namespace leadsman-placeholders, where its room is held, quota small limits pods to 3: 3 is used"
-            " and the pod adds 1",
-        ),
+        (PLACEHOLDER_NAMESPACE, 3, "StatefulSet", f"{FULL} pod adds 1"),
         ("elsewhere", 3, "ReplicaSet", ""),
     ],
 )

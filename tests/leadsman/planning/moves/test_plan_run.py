@@ -25,7 +25,7 @@ from leadsman.published.moves import (
 )
 from tests.leadsman.planning.backups.random_clusters import inputs_of
 from tests.leadsman.planning.moves.movable_pods import node, pods_of
-from tests.leadsman.planning.moves.test_ordering import SETTINGS, random_wishes
+from tests.leadsman.planning.moves.test_ordering import random_order
 from tests.leadsman.planning.replacement.simulated_cluster import SimulatedCluster
 
 PLANS_ONLY = ReplacementSettings(mends=False)
@@ -75,8 +75,7 @@ def three(**more: Any) -> Story:
 
 @pytest.mark.parametrize("seed", range(0, 200, 5))
 def test_no_pod_is_evicted_twice_and_nothing_is_overcommitted(seed: int) -> None:
-    cluster, matrix, wishes = random_wishes(seed)
-    ordered = order_moves(Situation(cluster, inputs_of(cluster, matrix)), wishes, SETTINGS)
+    cluster, matrix, _, ordered = random_order(seed)
     story = Story(cluster, MovePlan(origin=PlanOrigin.OPTIMISE, taken_at=NOW, moves=tuple(ordered.moves)))
     story.matrix = matrix
     for _ in range(120):

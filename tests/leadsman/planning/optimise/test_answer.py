@@ -23,6 +23,7 @@ from leadsman.planning.optimise.cluster_problem import (
 from leadsman.planning.optimise.optimised_plan import OptimisedPlan, broken, plan_of_choices
 from leadsman.planning.situation import Situation
 from tests.leadsman.planning.backups.random_clusters import RACK_LABEL, Case, inputs_of, random_case
+from tests.leadsman.planning.moves.movable_pods import owned_pod
 from tests.leadsman.planning.optimise.node_bound_cases import node_bound_case
 
 SETTINGS = BackupSettings(rack_label=RACK_LABEL)
@@ -45,10 +46,7 @@ def test_no_greedy_plan_of_random_clusters_breaks_anything(first_seed: int) -> N
 
 
 def bounded_pod(name: str, gib: int, where: str = "", **more: Any) -> ClusterPod:
-    size = Resources(100, gib << 30, 1)
-    labels = {"delay_a": "5"}
-    owner: dict[str, Any] = {"workload": f"deployment/{name}", "owner_kind": "ReplicaSet", "owner_uid": name}
-    return ClusterPod(name, "shop", name, where, requests=size, labels=labels, **owner, **more)
+    return owned_pod(name, where, Resources(100, gib << 30, 1), labels={"delay_a": "5"}, **more)
 
 
 def plan_of(*pods: ClusterPod, nodes: str = "abc") -> OptimisedPlan:

@@ -44,9 +44,7 @@ def hot(*pods: ClusterPod, nodes: str = "ab") -> tuple[Cluster, DecisionInputs]:
 
 
 def planned(
-    given: tuple[Cluster, DecisionInputs],
-    departures: Sequence[Departure] = (),
-    settings: RebalanceSettings = SETTINGS,
+    given: tuple[Cluster, DecisionInputs], departures: Sequence[Departure] = (), settings: RebalanceSettings = SETTINGS
 ) -> MovePlan:
     return plan_rebalance(Situation(*given), departures, settings, None, NOW, NOW)
 

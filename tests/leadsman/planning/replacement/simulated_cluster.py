@@ -1,6 +1,6 @@
 """Executes plans of re-placement on a Cluster as an API server, kube-scheduler and owners would, a second at a time."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from itertools import count
 
 from msgspec.structs import replace
@@ -25,20 +25,14 @@ from tests.leadsman.planning.backups.random_clusters import inputs_of
 
 Matrix = Mapping[str, Mapping[str, float]]
 
+GRACE_SECONDS = 3.0
+"""How long an evicted pod takes to end."""
+
 AT_ONCE = ReplacementSettings(hold_seconds=0.0, look_again_seconds=0.0, per_minute=100)
 
 
-def passing_nodes(cluster: Cluster, pod: ClusterPod, inputs: DecisionInputs) -> list[str]:
-    """The nodes that kube-scheduler with our extender would bind the pod to."""
-    feasible = Feasibility(cluster, pod).nodes
-    return [node for node in feasible if node in filter_nodes(PodInfo.of(pod), feasible, inputs).kept]
-
-
 class SimulatedCluster:
-    """choose: of the nodes that may have a pod, the one that gets it.
-
-    grace_seconds: how long an evicted pod takes to end.
-    """
+    """choose: of the nodes that may have a pod, the one that gets it."""
 
     def __init__(
         self,
@@ -46,22 +40,19 @@ class SimulatedCluster:
         matrix: Matrix,
         settings: ReplacementSettings = AT_ONCE,
         choose: Callable[[ClusterPod, list[str]], str] = lambda _, nodes: nodes[-1],
-        grace_seconds: float = 3.0,
     ) -> None:
         self.cluster, self.matrix, self.settings, self.now = cluster, matrix, settings, 1000.0
         self.memory, self.plans = ReplacementMemory(), list[ReplacementPlan]()
         self.handed_over: HandedOverPlan | None = None
         self.limits = MovePlanLimits()
         self.evicted: list[str] = []
-        self._choose, self._grace_seconds, self._ends = choose, grace_seconds, dict[str, float]()
+        self._choose, self._ends = choose, dict[str, float]()
         self._numbers = count()
 
     @property
     def inputs(self) -> DecisionInputs:
-        placed = {uid: pod for uid, pod in self.cluster.pods.items() if pod.node}
-        return inputs_of(
-            self.cluster.changed(pods={uid: None for uid in self.cluster.pods if uid not in placed}), self.matrix
-        )
+        placed = self.cluster.changed(pods={pod.uid: None for pod in self.cluster.unbound_pods})
+        return inputs_of(placed, self.matrix)
 
     def plan(self) -> ReplacementPlan:
         """Plans, and remembers."""
@@ -105,7 +96,7 @@ class SimulatedCluster:
 
     def evict(self, pod: ClusterPod) -> None:
         self.evicted.append(pod.uid)
-        self._ends.setdefault(pod.uid, self.now + self._grace_seconds)
+        self._ends.setdefault(pod.uid, self.now + GRACE_SECONDS)
         number = next(self._numbers)
         new = replace(pod, uid=f"{pod.uid}+{number}", name=f"{pod.name}x{number}", node="", phase="Pending")
         self.cluster = self.cluster.with_pod(replace(pod, terminating=True), pod.node).with_pod(new, "")
@@ -117,10 +108,9 @@ class SimulatedCluster:
                 self.cluster = self.cluster.with_pod(replace(pod, phase="Running"), self._choose(pod, nodes))
 
     def _may_have(self, pod: ClusterPod) -> list[str]:
-        nodes: Iterable[str] = passing_nodes(self.cluster, pod, self.inputs)
-        if HELD_FOR_LABEL in pod.labels:
-            nodes = (node for node in nodes if node == pod.labels["node"])
-        return list(nodes)
+        """The nodes that kube-scheduler with our extender would bind the pod to."""
+        nodes = filter_nodes(PodInfo.of(pod), Feasibility(self.cluster, pod).nodes, self.inputs).kept
+        return [node for node in nodes if HELD_FOR_LABEL not in pod.labels or node == pod.labels["node"]]
 
     def _end_pods(self) -> None:
         for uid, at in list(self._ends.items()):

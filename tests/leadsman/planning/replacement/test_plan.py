@@ -6,33 +6,22 @@ import pytest
 from msgspec.structs import replace
 
 from leadsman.cluster.constraints import LabelSelector
-from leadsman.cluster.model import Cluster, ClusterNode, ClusterPod, DisruptionBudget, cluster_of
+from leadsman.cluster.model import Cluster, ClusterPod, DisruptionBudget, cluster_of
 from leadsman.cluster.resources import Resources
-from leadsman.planning.moves.mover import EvictPod, HoldRoom, MoveResult, ReleaseHold
+from leadsman.planning.moves.mover import MoveResult
 from leadsman.planning.replacement_plan import ReplacementMemory, ReplacementSettings
 from leadsman.published.moves import MOVES
+from tests.leadsman.planning.moves.movable_pods import GIB, node, owned_pod
 from tests.leadsman.planning.replacement.simulated_cluster import AT_ONCE, SimulatedCluster
 
-GIB = 2**30
 HOLD_60 = ReplacementSettings(hold_seconds=60.0, look_again_seconds=0.0)
-
-
-def node(name: str, gib: int = 8) -> ClusterNode:
-    return ClusterNode(name, name, allocatable=Resources(8000, gib * GIB, 110), ready=True)
 
 
 def pod(name: str, where: str, gib: int = 6, **more: Any) -> ClusterPod:
     """Of a Deployment of its own. delay: reference → ms."""
-    delay = more.pop("delay", {})
-    fields = {
-        "workload": f"deployment/{name}",
-        "owner_kind": "ReplicaSet",
-        "owner_uid": f"rs-{name}",
-        "labels": {"app": name, **{f"delay_{reference}": str(ms) for reference, ms in delay.items()}},
-        "phase": "Running" if where else "Pending",
-        **more,
-    }
-    return ClusterPod(name, "shop", name, where, requests=Resources(100, gib * GIB, 1), **fields)
+    bounds = {f"delay_{reference}": str(ms) for reference, ms in more.pop("delay", {}).items()}
+    fields = {"labels": {"app": name, **bounds}, "phase": "Running" if where else "Pending", **more}
+    return owned_pod(name, where, Resources(100, gib * GIB, 1), **fields)
 
 
 def matrix(**rtt_ms: float) -> dict[str, dict[str, float]]:
@@ -67,14 +56,6 @@ def nodes_of(cluster: Cluster) -> dict[str, str]:
     """Owner's name → node, of the pods that stay."""
     staying = (each for each in cluster.pods.values() if "app" in each.labels and not each.terminating)
     return {each.labels["app"]: each.node for each in staying}
-
-
-def test_the_room_is_held_before_the_eviction_and_released_after_it() -> None:
-    simulated = drifted()
-    first, second, third = simulated.second(), simulated.second(), simulated.second()
-    assert [type(each) for each in first.actions] == [HoldRoom]
-    assert [type(each) for each in second.actions] == [EvictPod]
-    assert [type(each) for each in third.actions] == [ReleaseHold]
 
 
 def test_nothing_is_done_before_the_hold_time_is_over() -> None:
@@ -176,15 +157,7 @@ def test_an_owner_whose_pods_came_back_twice_is_given_up_and_the_report_says_so(
     assert "came back 2 times" in report.why
 
 
-def test_room_is_made_for_a_pending_pod_by_moving_one_that_keeps_its_bound_elsewhere() -> None:
-    simulated = full_edge()
-    simulated.run(15)
-    assert nodes_of(simulated.cluster) == {"req1": "edge-3", "req3": "edge-1", "two": "edge-2"}
-    assert simulated.evicted == ["req1"]
-    assert results(simulated) == [MoveResult.REPLACED]
-
-
-def test_the_next_leader_goes_on_where_the_last_one_stopped() -> None:
+def test_room_is_made_for_a_pending_pod_by_moving_one_also_by_leaders_that_follow_each_other() -> None:
     simulated = full_edge()
     for _ in range(15):
         simulated.second()
@@ -192,3 +165,4 @@ def test_the_next_leader_goes_on_where_the_last_one_stopped() -> None:
         simulated.memory = ReplacementMemory(MOVES.decode(text))
     assert nodes_of(simulated.cluster) == {"req1": "edge-3", "req3": "edge-1", "two": "edge-2"}
     assert simulated.evicted == ["req1"]
+    assert results(simulated) == [MoveResult.REPLACED]

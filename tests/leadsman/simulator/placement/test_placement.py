@@ -1,7 +1,5 @@
 """Policies on clusters whose outcome can be seen by eye."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -17,17 +15,15 @@ from leadsman.simulator.placements import Online, Placement
 from leadsman.simulator.placements import Policy as PlacementPolicy
 from leadsman.sources.delay.matrix import DelayMatrix
 from leadsman.state.snapshot import Snapshot
+from tests.leadsman.planning.moves.movable_pods import GIB, owned_pod
 from tests.leadsman.planning.random_worlds import GPU
 
-GIB = 1 << 30
 NAMES, LINE_MS = ("a", "b", "c"), np.array([[0.0, 5.0, 9.0], [5.0, 0.0, 5.0], [9.0, 5.0, 0.0]])
 NODE = FailureDomain(BackupScope.NODE, "a")
 
 
 def waiting(name: str, memory_gib: int, bound: str, ms: str = "5") -> ClusterPod:
-    requests, labels = Resources(memory_bytes=memory_gib * GIB, pods=1), {f"delay_{bound}": ms}
-    owner: Any = {"workload": f"deployment/{name}", "owner_kind": "ReplicaSet", "owner_uid": f"rs-{name}"}
-    return ClusterPod(name, "default", name, **owner, requests=requests, labels=labels)
+    return owned_pod(name, "", Resources(memory_bytes=memory_gib * GIB, pods=1), labels={f"delay_{bound}": ms})
 
 
 def line(*pods: ClusterPod) -> tuple[Cluster, DecisionInputs]:
