@@ -164,6 +164,8 @@ class Stream:
     def _see(self, pod: Mapping[str, Any]) -> None:
         """A pod elsewhere stays until the controller had its time to find it."""
         name, node = pod["metadata"]["name"], pod["spec"].get("nodeName", "")
+        if name in self._settled and pod["metadata"]["uid"] not in self._misplaced:
+            self._delete(name)  # The API server was away when it was to go: an hour of that fills a node.
         if name in self._settled or name not in self._created:
             return
         sent_at, bound = self._created[name]
@@ -174,8 +176,11 @@ class Stream:
         if node != bound.only and is_known:
             self._misplaced[pod["metadata"]["uid"]] = f"{bound.delay!r} on {node} {datetime.now(UTC):%T}"
         else:
-            with contextlib.suppress(*_AWAY):  # The last DELETE takes it.
-                self._api.call("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")
+            self._delete(name)
+
+    def _delete(self, name: str) -> None:
+        with contextlib.suppress(*_AWAY):  # It is tried again as long as it is seen.
+            self._api.call("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")
 
 
 def _is_refused(pod: Mapping[str, Any]) -> bool:
