@@ -2,26 +2,23 @@
 
 Everything but the packets is real: peer selection, coordinates, reports, the records' bytes. Probes are counted, not
 sent: a peer answers with the network's round trip, a few times a read. `SyntheticNetwork` makes up a cluster of any
-size, `KnownNetwork` has a matrix of round trips.
+size.
 """
 
 import asyncio
 import heapq
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from hashlib import blake2b
 from itertools import count
-from math import hypot, isnan, nan
+from math import hypot, isnan
 from random import Random
-from typing import Any, NamedTuple, Protocol
-
-import numpy as np
+from typing import Any, Protocol
 
 from agent.node_ownership import NodeAlreadyOwned
 from agent.peering.peer_refresh import MAX_USES_PER_READ, PeeringSettings, PeerRefresher
 from agent.reporting import LoopLiveness, NodeRecords, Reporter
 from agent.rtt.peer import Peer
-from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs, build_pairs
 from leadsman.state.records import Hardware, Identity, Latency, PeerLatency, RingEntry
 from leadsman.state.report_timing import ReportTiming
 from leadsman.state.store import Store
@@ -32,10 +29,6 @@ FIRST_REPLIES_SECONDS = 1.1
 _NOISE_RATIO = 0.01
 ZONES = 12
 ZONE_PLANE_MS = 20.0
-SETTLE_SECONDS = 300.0
-"""By then peers change no more than ever after: random ones in turn, near ones seldom."""
-RANDOM_TURN_SECONDS = 240.0
-"""The time in which an agent with 16 peers has replaced each random one."""
 PEERING_SETTINGS = PeeringSettings(ReportTiming(), 1.0, 30.0)
 
 
@@ -81,21 +74,6 @@ class SyntheticNetwork:
             rack = number % 1_000_003
             self._racks[name] = (rack % ZONES, rack // ZONES % 40, 0.025 + (number >> 24) / (1 << 24) * 0.05)
         return self._racks[name]
-
-
-class KnownNetwork:
-    """A ProbedNetwork of a matrix of milliseconds, sources as rows; 0 and NaN: no reply."""
-
-    def __init__(self, rtt_ms: Floats) -> None:
-        self.names = [f"node-{number:04}" for number in range(len(rtt_ms))]
-        self._rtt_ms, self._number = rtt_ms, {name: number for number, name in enumerate(self.names)}
-
-    def rtt_ms(self, one: str, other: str) -> float:
-        found = float(self._rtt_ms[self._number[one], self._number[other]])
-        return found if found > 0 else nan
-
-    def zone(self, name: str) -> str:
-        return ""
 
 
 class ProbingSimulation:
@@ -279,29 +257,3 @@ class SimulatedAgent:
 
 
 _HARDWARE = Hardware({"load1_per_cpu": 0.5})
-
-
-class ProbedPairs(NamedTuple):
-    """Who probes whom: source[k] → target[k]."""
-
-    source: Indices
-    target: Indices
-
-    def measured(self, rtt_ms: Floats) -> MeasuredPairs:
-        """What they measure in this network."""
-        return build_pairs(len(rtt_ms), self.source, self.target, rtt_ms[self.source, self.target])
-
-
-async def agents_peers(rtt_ms: Floats, k: int, seed: int, moments: int = 1) -> Sequence[ProbedPairs]:
-    """The peers of all agents at so many moments, RANDOM_TURN_SECONDS apart, the last first."""
-    network = KnownNetwork(rtt_ms)
-    world = ProbingSimulation(network, k, seed)
-    for name in network.names:
-        world.join(name, 5.0)
-    found = []
-    for moment in range(moments):
-        await world.run(SETTLE_SECONDS + moment * RANDOM_TURN_SECONDS)
-        peers = [[network.names.index(peer) for peer in world.agents[name].measured_peers()] for name in network.names]
-        source = np.repeat(np.arange(len(peers)), [len(each) for each in peers])
-        found.append(ProbedPairs(source, np.array([peer for each in peers for peer in each], np.intp)))
-    return found[::-1]

@@ -164,7 +164,7 @@ class Rollout:
         command = [*program, *words]
         done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise RuntimeError(f"leadsman {' '.join(words)}: {done.stderr}")
+            raise RuntimeError(f"leadsman {' '.join(words)}: {done.stderr or done.stdout}")
         return done.stdout
 
     def knows_all_delays(self) -> bool:
