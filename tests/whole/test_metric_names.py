@@ -101,7 +101,7 @@ def families(start: Any, agent: Any, api: ApiServerThread, tmp_path: Any) -> dic
     found = {"agent": agents[0], "extender": extender, "controller": controller}
     until(lambda: agents[0].metric("leadsman_pods") == 1, "the pod seen")
     api.put(SHOP, shop_pod("a", restarts=1))
-    until(lambda: extender.get("/metrics")[0] == 200, "the extender answers")
+    until(lambda: all(each.get("/metrics")[0] == 200 for each in found.values()), "all answer")
     extender.post("filter", {"Pod": {"metadata": {"name": "p", "namespace": "d"}}, "NodeNames": ["a", "b"]})
     shown: dict[str, Families] = {}
     for name, process in found.items():
