@@ -64,7 +64,7 @@ CONTAINER = "hold"
 GRACE_SECONDS = 1
 
 _LABELS = {"app": "leadsman-placeholder", "app.kubernetes.io/part-of": "leadsman"}
-"""By `app` they are one type of pod: else each would have a record of failures of its own."""
+"""One type of pod has them all, by `app`: else each would have a record of failures of its own."""
 
 NEEDS_LIMITS = ("hugepages-",)
 
