@@ -52,7 +52,15 @@ class NotAsInAPod(RuntimeError):
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="make image-test", description="The image, and each process run from it.")
     parser.add_argument("--folder", type=Path, help="where the base stays; a second run with it is quicker")
-    folder = parser.parse_args(arguments).folder or Path(tempfile.mkdtemp(prefix="leadsman-image-"))
+    if folder := parser.parse_args(arguments).folder:
+        _run_all(folder)
+    else:
+        with tempfile.TemporaryDirectory(prefix="leadsman-image-") as temporary:
+            _run_all(Path(temporary))
+    return 0
+
+
+def _run_all(folder: Path) -> None:
     began = time.monotonic()
     with Images(folder, IMAGES, PYTHON_PACKAGES).released() as (project, agent):
         _say(f"a release made, its images twice with the same digests, in {time.monotonic() - began:.0f} s")
@@ -66,7 +74,6 @@ def main(arguments: Sequence[str]) -> int:
                 with _run(root, environ_of(target), folder / f"{name}.log", name, *flags) as process:
                     _check(process, port, folder / f"{name}.log")
                 _say(f"{name}: ready, with metrics, as uid {UID}, on a read-only root, without capabilities")
-    return 0
 
 
 def _processes(etcd: str, api: str) -> Mapping[str, tuple[list[str], int]]:
