@@ -112,6 +112,7 @@ class FakeApiServer(fake_api_server.FakeApiServer):
         self.speaking.clear()
 
     def heal(self) -> None:
+        self._failures.clear()
         self.speaking.set()
 
     async def answer(self, asked: RecordedRequest, place: ObjectPath, request: web.BaseRequest) -> web.StreamResponse:

@@ -79,12 +79,16 @@ async def test_events_that_nobody_may_read_leave_the_cause_coarse(api: FakeApiSe
     assert len(lookups(api)) == 1, "a role that is missing is missing the next time too"
 
 
-async def test_health_is_not_credited_while_the_api_server_is_away_and_is_when_it_went_on(monitor) -> None:
-    await until(lambda: monitor.ledger.healthy_seconds["shop"] > 0.1)
-    monitor.pods.problem.report("scripted")
+async def test_health_is_not_credited_while_the_api_server_is_away_and_is_when_it_went_on(
+    api: FakeApiServer, monitor
+) -> None:
+    await until(lambda: api.watches and monitor.ledger.healthy_seconds["shop"] > 0.1)
+    api.fail("watch", 503, times=10_000)
+    api.fail_watches(503)
+    await until(lambda: not monitor.is_current)
     before = monitor.ledger.healthy_seconds["shop"]
     rounds = monitor.rounds
     await until(lambda: monitor.rounds > rounds + 5)
     assert monitor.ledger.healthy_seconds["shop"] == before
-    monitor.pods.problem.clear()
+    api.heal()
     await until(lambda: monitor.ledger.healthy_seconds["shop"] > before + 0.1)
