@@ -1,4 +1,4 @@
-"""Keeps pods with delay bounds off dead and suspect nodes, and pods out of room that is held for another's return.
+"""Keeps pods with delay bounds off dead and suspect nodes, and pods out of room that is held for others.
 
 A pod that is being moved is kept off all nodes but the one that it is moved to: without that, kube-scheduler could put
 it back to where it was evicted.
@@ -14,7 +14,7 @@ from leadsman.decision.model import Evidence, PodInfo, Refusal
 
 NAME = "self-healing"
 
-HELD = Refusal(NAME, "room on the node is held for pods of a dead node")
+HELD = Refusal(NAME, "room on the node is held for other pods by a failover or a move")
 ELSEWHERE = Refusal(NAME, "the pod is being moved, and room is held for it on another node")
 
 

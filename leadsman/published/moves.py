@@ -115,6 +115,7 @@ class Move(Struct, frozen=True, kw_only=True):
     room: what of the pending pod's requests is free on `from_node` already, and held for it; None: nothing.
     since: when the step began.
     siblings: UIDs of its owner's pods before the eviction: any other is its replacement.
+    gone_at: when the evicted pod was first seen to be gone; None: not yet.
     """
 
     pod_uid: str
@@ -135,6 +136,7 @@ class Move(Struct, frozen=True, kw_only=True):
     for_workload: str = ""
     room: Resources | None = None
     siblings: tuple[str, ...] = ()
+    gone_at: float | None = None
 
 
 class Departure(Struct, frozen=True):

@@ -7,14 +7,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from leadsman.kube.names import UNREACHABLE_CONDITION
-from leadsman.planning.recovery_plan import UNREACHABLE_TAINT
 from leadsman.testbed import namespaces
 from tests.e2e.cluster import Cluster
 from tests.e2e.disturbances import Disturbance, Skipped, node_of
 from tests.e2e.node import Node
 from tests.e2e.rollout import Rollout
 from tests.e2e.state_watch import StateWatch
-from tests.e2e.workload import REPLICAS, is_elsewhere, living, pods, spread, with_workload
+from tests.e2e.workload import REPLICAS, is_elsewhere, is_tainted, living, pods, spread, with_workload
 
 FEWEST = {1: 4, 2: 6}
 """Nodes of a cluster in which so many may die at once: 80 % of the others' Leases must go on (docs/self-healing.md)."""
@@ -62,7 +61,7 @@ def withstands(fault: Callable[[Cluster, Node], None]) -> Disturbance:
         ends_at = time.monotonic() + WATCHED_SECONDS
         while time.monotonic() < ends_at:
             gone = before - {pod["metadata"]["uid"] for pod in living(cluster)}
-            tainted = [node.name for node in cluster.nodes if _is_tainted(cluster, node.name)]
+            tainted = [node.name for node in cluster.nodes if is_tainted(cluster, node.name)]
             if gone or tainted:
                 raise RuntimeError(f"{len(gone)} pods were deleted, tainted: {tainted or 'none'}")
             time.sleep(1)
@@ -112,7 +111,7 @@ def _death(cluster: Cluster, rollout: Rollout, parts: Sequence[str]) -> Mapping[
         steps = {
             "suspect": statuses == {"Unknown"},
             "dead": statuses == {"True"},
-            "tainted": all(_is_tainted(cluster, name) for name in names),
+            "tainted": all(is_tainted(cluster, name) for name in names),
             "deleted": not lost & {pod["metadata"]["uid"] for pod in left},
             "bound": sum(is_elsewhere(pod, *names) for pod in left) >= REPLICAS,
         }
@@ -129,7 +128,7 @@ def _death(cluster: Cluster, rollout: Rollout, parts: Sequence[str]) -> Mapping[
         node.start(cluster.images)
     cluster.until(lambda: all(map(cluster.is_ready, names)), f"{names} are Ready")
     rollout.wait_for_all()
-    cluster.until(lambda: not any(_is_tainted(cluster, name) for name in names), f"{names} are not tainted any more")
+    cluster.until(lambda: not any(is_tainted(cluster, name) for name in names), f"{names} are not tainted any more")
     cluster.until(StateWatch(cluster).is_whole, "all nodes' reports are seen")
     return seen
 
@@ -153,8 +152,3 @@ def _condition(cluster: Cluster, node: str) -> Mapping[str, str]:
     """What the controller says of the node; nothing before it has found something."""
     conditions = cluster.api.call("GET", f"/api/v1/nodes/{node}")["status"].get("conditions", [])
     return next((each for each in conditions if each["type"] == UNREACHABLE_CONDITION), {})
-
-
-def _is_tainted(cluster: Cluster, node: str) -> bool:
-    taints = cluster.api.call("GET", f"/api/v1/nodes/{node}")["spec"].get("taints", [])
-    return any(each["key"] == UNREACHABLE_TAINT for each in taints)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from leadsman.planning.recovery_plan import UNREACHABLE_TAINT
 from tests.e2e.cluster import Cluster
 from tests.e2e.disturbances import FIRST, Disturbance
 from tests.e2e.images import SANDBOX
@@ -24,13 +25,18 @@ def with_workload(disturb: Disturbance) -> Disturbance:
             return disturb(cluster, rollout)
         finally:
             cluster.kubectl("delete", "deployment", WORKLOAD, "--wait=false")
-            cluster.kubectl("delete", "pod", "-l", f"app={WORKLOAD}", "--force", "--grace-period=0", "--wait=false")
+            for kind in ("replicaset", "pod"):  # the garbage collector may have missed it while the API server was away
+                cluster.kubectl("delete", kind, "-l", f"app={WORKLOAD}", "--force", "--grace-period=0", "--wait=false")
 
     return within
 
 
 def spread(cluster: Cluster) -> None:
-    """Places all pods of the workload again, until they run, each with room elsewhere. Nothing moves back by itself."""
+    """Places all pods of the workload again, until they run, each with room elsewhere. Nothing moves back by itself.
+
+    On all nodes: one that lost its power in an earlier row is tainted for some seconds after its return.
+    """
+    cluster.until(lambda: not any(is_tainted(cluster, node.name) for node in cluster.nodes), "no node is tainted")
     cluster.kubectl("rollout", "restart", f"deployment/{WORKLOAD}")
     cluster.kubectl("rollout", "status", f"deployment/{WORKLOAD}", "--timeout=120s")
 
@@ -69,3 +75,8 @@ def living(cluster: Cluster) -> list[Any]:
 
 def is_elsewhere(pod: Mapping[str, Any], *nodes: str) -> bool:
     return pod["spec"].get("nodeName", nodes[0]) not in nodes
+
+
+def is_tainted(cluster: Cluster, node: str) -> bool:
+    taints = cluster.api.call("GET", f"/api/v1/nodes/{node}")["spec"].get("taints", [])
+    return any(each["key"] == UNREACHABLE_TAINT for each in taints)

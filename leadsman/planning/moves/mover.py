@@ -45,6 +45,11 @@ class MoverSettings(Struct, frozen=True, kw_only=True):
     landing_seconds: float = 180.0
 
 
+REMADE_SECONDS = 30.0
+"""An owner that makes no new pod within this time of the old one's end wants none: it was deleted, scaled down or
+rolled out. Owners take a second, or 20 while kube-controller-manager elects another leader."""
+
+
 class Departures:
     """Remembers which owners' pods left which nodes lately, and came back. A pod after a move is another one, known by
     its owner.
@@ -302,6 +307,8 @@ class Mover:
 
     def _land(self, move: Move) -> None:
         """Waits until the new pod has a node."""
+        if move.gone_at is None and move.pod_uid not in self.cluster.pods:
+            move = replace(move, gone_at=self.now)
         new = [
             pod
             for pod in self.cluster.pods.values()
@@ -317,6 +324,9 @@ class Mover:
             self._take(replace(move, step=MoveStep.TAKING, since=self.now))
         elif landed is not None and not move.for_uid:
             self._end(move, MoveResult.REPLACED, f"pod {landed.name} took its place on node {landed.node}", landed)
+        elif not new and move.gone_at is not None and self.now - move.gone_at >= REMADE_SECONDS:
+            note = f"its owner made no new pod within {REMADE_SECONDS:g} s of its end"
+            self._end(move, MoveResult.NOT_LANDED, note)
         elif self.now - move.since >= self._settings.landing_seconds:
             note = f"its owner's new pod has no node after {self._settings.landing_seconds:g} s"
             self._end(move, MoveResult.NOT_LANDED, note)

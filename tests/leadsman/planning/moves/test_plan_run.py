@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from leadsman.cluster.constraints import LabelSelector
 from leadsman.cluster.model import Cluster, ClusterPod, DisruptionBudget, cluster_of
+from leadsman.planning.moves.mover import REMADE_SECONDS
 from leadsman.planning.moves.ordering import Wish, order_moves
 from leadsman.planning.moves.plan_run import MovePlanLimits
 from leadsman.planning.replacement_plan import ReplacementMemory, ReplacementSettings
@@ -26,7 +27,7 @@ from leadsman.published.moves import (
 from tests.leadsman.planning.backups.random_clusters import inputs_of
 from tests.leadsman.planning.moves.movable_pods import node, pods_of
 from tests.leadsman.planning.moves.test_ordering import random_order
-from tests.leadsman.planning.replacement.simulated_cluster import SimulatedCluster
+from tests.leadsman.planning.replacement.simulated_cluster import GRACE_SECONDS, SimulatedCluster
 
 PLANS_ONLY = ReplacementSettings(mends=False)
 NOW = 1000.0
@@ -122,6 +123,18 @@ def test_an_aborted_plan_ends_what_is_under_way_and_begins_nothing_more() -> Non
     story.ask(PlanRequest.RUN)
     story.run(10)
     assert story.progress.state is RunState.ABORTED
+
+
+def test_a_move_whose_owner_makes_no_new_pod_soon_keeps_its_room_from_others_no_longer() -> None:
+    """A Deployment that was deleted, scaled down or rolled out meanwhile."""
+    story = three()
+    story.owners_make_new_pods = False
+    while not story.evicted:
+        story.second()
+    story.run(int(GRACE_SECONDS + REMADE_SECONDS) - 1)
+    assert story.outcomes()[0] is Outcome.MOVING
+    story.run(3)
+    assert story.outcomes()[0] is Outcome.FAILED
 
 
 def test_two_failures_abort_a_plan() -> None:

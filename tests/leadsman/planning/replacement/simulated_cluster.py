@@ -46,6 +46,7 @@ class SimulatedCluster:
         self.handed_over: HandedOverPlan | None = None
         self.limits = MovePlanLimits()
         self.evicted: list[str] = []
+        self.owners_make_new_pods = True
         self._choose, self._ends = choose, dict[str, float]()
         self._numbers = count()
 
@@ -99,7 +100,9 @@ class SimulatedCluster:
         self._ends.setdefault(pod.uid, self.now + GRACE_SECONDS)
         number = next(self._numbers)
         new = replace(pod, uid=f"{pod.uid}+{number}", name=f"{pod.name}x{number}", node="", phase="Pending")
-        self.cluster = self.cluster.with_pod(replace(pod, terminating=True), pod.node).with_pod(new, "")
+        self.cluster = self.cluster.with_pod(replace(pod, terminating=True), pod.node)
+        if self.owners_make_new_pods:
+            self.cluster = self.cluster.with_pod(new, "")
 
     def _schedule(self) -> None:
         for pod in sorted(self.cluster.unbound_pods, key=lambda each: (-each.priority, each.uid)):
