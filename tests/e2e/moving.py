@@ -16,7 +16,7 @@ BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 
 
 POLICY = "scores: {nearest: {weight: 50}, rewards: {weight: 0}}"
-"""By the default weights 20 ms are worth 0.8 points, less than a move costs; nodes that died in earlier rows are worse."""
+"""By the default weights 20 ms are worth 0.8 points, less than a move costs, and less than deaths in earlier rows."""
 
 
 def _drain(cluster: Cluster, rollout: Rollout) -> str:
