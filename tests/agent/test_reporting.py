@@ -15,19 +15,7 @@ from agent.reporting import (
     build_reachability_record,
     worth_writing,
 )
-from leadsman.state.records import (
-    Hardware,
-    Heartbeat,
-    Identity,
-    Latency,
-    PeerLatency,
-    PeerSilence,
-    ProbeMethod,
-    Reachability,
-    RingCoordinate,
-    RingEntry,
-    encode_record,
-)
+from leadsman.state import records
 from leadsman.state.report_timing import ReportTiming
 from leadsman.state.store import OutOfSpace, PreconditionFailed, StoreError, Unavailable, Unreachable
 from tests.agent.conftest import World
@@ -36,7 +24,7 @@ from tests.agent.conftest import World
 async def test_a_report_puts_all_records_in_one_transaction_under_the_lease(world: World) -> None:
     await world.reporter().report()
     stored, revisions = await world.stored(), await world.revisions()
-    assert stored.keys() == {Identity, Heartbeat, Latency, Hardware}
+    assert stored.keys() == {records.Identity, records.Heartbeat, records.Latency, records.Hardware}
     assert revisions["latency"] == revisions["hardware"] == revisions["heartbeat"]
     world.now += ReportTiming().lease_seconds + 1
     assert await world.stored() == {}
@@ -46,21 +34,21 @@ async def test_unchanged_records_are_not_written_again_and_the_heartbeat_is(worl
     reporter = world.reporter()
     await reporter.report()
     before = await world.revisions()
-    world.said[Hardware] = Hardware({"load1": 1.05})
+    world.said[records.Hardware] = records.Hardware({"load1": 1.05})
     await reporter.report()
     after = await world.revisions()
     assert {kind for kind in after if after[kind] != before[kind]} == {"heartbeat"}
-    world.said[Hardware] = Hardware({"load1": 2.0})
+    world.said[records.Hardware] = records.Hardware({"load1": 2.0})
     await reporter.report()
-    assert (await world.stored())[Hardware] == Hardware({"load1": 2.0})
+    assert (await world.stored())[records.Hardware] == records.Hardware({"load1": 2.0})
 
 
 async def test_what_is_not_known_any_more_goes(world: World) -> None:
     reporter = world.reporter()
     await reporter.report()
-    world.said[Hardware] = None
+    world.said[records.Hardware] = None
     await reporter.report()
-    assert Hardware not in await world.stored()
+    assert records.Hardware not in await world.stored()
 
 
 async def test_after_a_failed_write_everything_is_said_again(world: World) -> None:
@@ -261,9 +249,9 @@ def test_a_loop_is_stalled_when_its_count_stands_beyond_the_limit() -> None:
 
 
 def latency(
-    p50: float = 10.0, p95: float = 12.0, received: int = 30, method: ProbeMethod = ProbeMethod.ICMP
-) -> Latency:
-    return Latency({"edge-2": PeerLatency(30, received, p50, p95, min(p50, 1.0), 0.1, method=method)})
+    p50: float = 10.0, p95: float = 12.0, received: int = 30, method: records.ProbeMethod = records.ProbeMethod.ICMP
+) -> records.Latency:
+    return records.Latency({"edge-2": records.PeerLatency(30, received, p50, p95, min(p50, 1.0), 0.1, method=method)})
 
 
 @pytest.mark.parametrize(
@@ -275,12 +263,12 @@ def latency(
         (latency(p95=15.5), True),
         (latency(received=29), False),
         (latency(received=27), True),
-        (latency(method=ProbeMethod.TCP), True),
-        (Latency({"edge-2": PeerLatency(30, 0)}), True),
-        (Latency({**latency().peers, "edge-3": PeerLatency(1, 0)}), True),
+        (latency(method=records.ProbeMethod.TCP), True),
+        (records.Latency({"edge-2": records.PeerLatency(30, 0)}), True),
+        (records.Latency({**latency().peers, "edge-3": records.PeerLatency(1, 0)}), True),
     ],
 )
-def test_latency_is_written_when_it_moved_out_of_its_band(after: Latency, written: bool) -> None:
+def test_latency_is_written_when_it_moved_out_of_its_band(after: records.Latency, written: bool) -> None:
     assert worth_writing(latency(), after) is written
 
 
@@ -295,12 +283,12 @@ def test_latency_is_written_when_it_moved_out_of_its_band(after: Latency, writte
     ],
 )
 def test_hardware_is_written_when_a_value_left_its_band(name: str, before: float, after: float, written: bool) -> None:
-    assert worth_writing(Hardware({name: before}), Hardware({name: after})) is written
+    assert worth_writing(records.Hardware({name: before}), records.Hardware({name: after})) is written
 
 
-def entry(x: float = 10.0, error: float = 0.2, reach_ms: float | None = 4.0, **more) -> RingEntry:
-    there = RingCoordinate((x, 0.0, 0.0, 0.0), 0.5, 0.1, error)
-    return RingEntry("10.0.0.1", **{"coordinate": there, "reach_ms": reach_ms, "near": ("a", "b")} | more)
+def entry(x: float = 10.0, error: float = 0.2, reach_ms: float | None = 4.0, **more) -> records.RingEntry:
+    there = records.RingCoordinate((x, 0.0, 0.0, 0.0), 0.5, 0.1, error)
+    return records.RingEntry("10.0.0.1", **{"coordinate": there, "reach_ms": reach_ms, "near": ("a", "b")} | more)
 
 
 @pytest.mark.parametrize(
@@ -310,23 +298,25 @@ def entry(x: float = 10.0, error: float = 0.2, reach_ms: float | None = 4.0, **m
         (entry(x=10.3), False),
         (entry(x=10.5), True),
         (entry(x=10.3, reach_ms=0.5), True),
-        (entry(coordinate=RingCoordinate((10.0, 0.0, 0.0, 0.0), 1.0, 0.1, 0.2)), True),
-        (entry(coordinate=RingCoordinate((10.0, 0.0, 0.0, 0.0), 0.5, 0.6, 0.2)), True),
+        (entry(coordinate=records.RingCoordinate((10.0, 0.0, 0.0, 0.0), 1.0, 0.1, 0.2)), True),
+        (entry(coordinate=records.RingCoordinate((10.0, 0.0, 0.0, 0.0), 0.5, 0.6, 0.2)), True),
         (entry(error=0.35), True),
         (entry(reach_ms=6.0), True),
         (entry(near=("a", "c")), False),
         (entry(near=("a", "b", "c")), True),
         (entry(coordinate=None), True),
-        (RingEntry("10.0.0.2", entry().coordinate, 4.0, ("a", "b")), True),
+        (records.RingEntry("10.0.0.2", entry().coordinate, 4.0, ("a", "b")), True),
     ],
 )
-def test_a_ring_entry_is_written_when_who_is_near_could_look_different(after: RingEntry, written: bool) -> None:
+def test_a_ring_entry_is_written_when_who_is_near_could_look_different(after: records.RingEntry, written: bool) -> None:
     assert worth_writing(entry(), after) is written
 
 
 def test_reachability_is_written_when_a_peer_falls_silent_or_answers_and_not_while_it_stays_silent() -> None:
-    def said(losses: int, age: float, fault: str = "") -> Reachability:
-        return Reachability({"a": 0, "b": losses}, {"b": PeerSilence(age)} if losses >= 3 else {}, 2, 1, fault)
+    def said(losses: int, age: float, fault: str = "") -> records.Reachability:
+        return records.Reachability(
+            {"a": 0, "b": losses}, {"b": records.PeerSilence(age)} if losses >= 3 else {}, 2, 1, fault
+        )
 
     assert worth_writing(None, said(0, 0.0))
     assert not worth_writing(said(0, 0.0), said(2, 0.0))
@@ -340,14 +330,14 @@ def test_reachability_is_written_when_a_peer_falls_silent_or_answers_and_not_whi
 # What is reported of peers fits one value, and what is left out makes no node dead.
 
 
-def window(p50_ms: float) -> PeerLatency:
-    return PeerLatency(30, 30, p50_ms, p50_ms + 1.123, p50_ms, 0.123, 0.5)
+def window(p50_ms: float) -> records.PeerLatency:
+    return records.PeerLatency(30, 30, p50_ms, p50_ms + 1.123, p50_ms, 0.123, 0.5)
 
 
 def test_of_names_as_long_as_kubernetes_allows_the_nearest_are_kept() -> None:
-    peers = {f"{n:02}-{'a' * 250}": window(n) for n in range(16)} | {"silent": PeerLatency(30, 0)}
+    peers = {f"{n:02}-{'a' * 250}": window(n) for n in range(16)} | {"silent": records.PeerLatency(30, 0)}
     kept = build_latency_record(peers)
-    encode_record(kept)
+    records.encode_record(kept)
     assert list(kept.peers) == sorted(peers)[: len(kept.peers)]
     assert 8 < len(kept.peers) < 16
 
@@ -358,16 +348,16 @@ def test_those_that_somebody_asked_for_are_kept_however_far_they_are() -> None:
     assert far in build_latency_record(peers, {far}).peers
 
 
-def reachability(answering: list[str], silent: list[str]) -> Reachability:
+def reachability(answering: list[str], silent: list[str]) -> records.Reachability:
     losses = dict.fromkeys(answering, 0) | dict.fromkeys(silent, 7)
-    silences = {name: PeerSilence(123.456, 124.567) for name in silent}
-    return Reachability(losses, silences, len(losses), len(answering))
+    silences = {name: records.PeerSilence(123.456, 124.567) for name in silent}
+    return records.Reachability(losses, silences, len(losses), len(answering))
 
 
 def test_of_names_as_long_as_kubernetes_allows_silent_peers_are_left_out_first_and_the_counts_stay() -> None:
     answering, silent = [f"{n:02}-{'a' * 250}" for n in range(12)], [f"{n}-{'b' * 250}" for n in range(10)]
     kept = build_reachability_record(reachability(answering, silent))
-    encode_record(kept)
+    records.encode_record(kept)
     assert set(answering) < set(kept.losses)
     assert kept.silences.keys() == kept.silent_peers
     assert (kept.probed, kept.answering) == (22, 12)

@@ -30,26 +30,15 @@ from tests.testbed.etcd_members import create_members
 from tests.testbed.scripted_api_server import ApiServerThread, RecordedRequest
 from tests.testbed.tcp_proxy import TcpProxy
 from tests.testbed.wall_clock import WallClocks
+from tests.torture import shape
 from tests.torture.log import Down, Evicted, LeaseWritten, NodeWritten, Observation
-from tests.torture.shape import (
-    AGENTS,
-    CARD_GB,
-    CARD_NODES,
-    CARDS_A_NODE,
-    CLUSTER_NODES,
-    CONTROLLERS,
-    EXTENDERS,
-    FOREIGN_LABELS,
-    MOVE_NODES,
-    NODES,
-)
 
 AGENT_PORT = 9102
 HOT_LOAD, CALM_LOAD = 4.0, 0.1
 """Load averages on two CPUs: over and under the target of the policy `hot`, which is 1 a CPU."""
 
 I915, CARD_MEMORY = "gpu.intel.com/i915", "gpu.intel.com/memory.max"
-CARDS = {I915: "20", CARD_MEMORY: f"{CARDS_A_NODE * CARD_GB}G"}
+CARDS = {I915: "20", CARD_MEMORY: f"{shape.CARDS_A_NODE * shape.CARD_GB}G"}
 
 ROOM = {"cpu": "8", "memory": "32Gi", "pods": "40"}
 
@@ -73,7 +62,7 @@ class Cluster:
         self.era = self.etcd_panics = 0
         self.processes: dict[str, LeadsmanProcess] = {}
         self._down_since: dict[str, float] = {}
-        self._host_of = {node: node for node in NODES}
+        self._host_of = {node: node for node in shape.NODES}
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -83,13 +72,15 @@ class Cluster:
             self.http = await stack.enter_async_context(aiohttp.ClientSession())
             stack.callback(self._end_processes)
             self._fill_api_server()
-            for name in (*AGENTS, *EXTENDERS, *CONTROLLERS):
+            for name in (*shape.AGENTS, *shape.EXTENDERS, *shape.CONTROLLERS):
                 self.start(name)
             yield
 
     def _build(self, stack: contextlib.AsyncExitStack) -> None:
-        delays = {pair: abs(NODES[pair[0]] - NODES[pair[1]]) for pair in itertools.combinations(NODES, 2)}
-        self.net = stack.enter_context(VirtualNetwork(list(NODES), delays, self.seed))
+        delays = {
+            pair: abs(shape.NODES[pair[0]] - shape.NODES[pair[1]]) for pair in itertools.combinations(shape.NODES, 2)
+        }
+        self.net = stack.enter_context(VirtualNetwork(list(shape.NODES), delays, self.seed))
         self.uplinks = stack.enter_context(Uplinks(self.net))
         self.etcd = self._etcd_members()
         for member in self.etcd:
@@ -99,13 +90,13 @@ class Cluster:
             member.wait_until_healthy()
         self.api = stack.enter_context(ApiServerThread(host="0.0.0.0", on_write=self._on_write))
         self.clocks = WallClocks(self.folder)
-        for node in NODES:
+        for node in shape.NODES:
             unpack((HOSTS / "vm.tree").read_text(), self.host_root(node))
             self.set_load(node, CALM_LOAD)
         with contextlib.redirect_stdout(io.StringIO()):
             main.main(["certs", "create", "--dir", str(self.certs)])
-        self._ports = {name: free_ports(3) for name in (*EXTENDERS, *CONTROLLERS)}
-        for name in CONTROLLERS:
+        self._ports = {name: free_ports(3) for name in (*shape.EXTENDERS, *shape.CONTROLLERS)}
+        for name in shape.CONTROLLERS:
             (self.folder / f"{name}.token").write_text(name)
 
     def _etcd_members(self) -> list[Etcd]:
@@ -134,7 +125,7 @@ class Cluster:
         self._down_since.setdefault(name, time.monotonic())
         arguments, url, ops_url, prefix = self._command(name)
         log, environ = self.folder / f"{name}.log", self.clocks.environ(name)
-        people = f"http://127.0.0.1:{self._ports[name][2]}" if name in EXTENDERS else ""
+        people = f"http://127.0.0.1:{self._ports[name][2]}" if name in shape.EXTENDERS else ""
         self.processes[name] = LeadsmanProcess(arguments, url, ops_url, log, prefix, environ, api_url=people)
 
     def second(self, name: str, *more: str) -> LeadsmanProcess:
@@ -170,7 +161,7 @@ class Cluster:
     async def until_ready(self, *names: str) -> None:
         """Until each answers, which ends its time as Down."""
         for name in names:
-            path = "/readyz" if name in EXTENDERS else "/healthz"
+            path = "/readyz" if name in shape.EXTENDERS else "/healthz"
             await self.until(partial(self._answers, name, path), f"{name} {path}")
             since = self._down_since.pop(name, None)
             if since is not None:
@@ -217,7 +208,9 @@ class Cluster:
             moves = ["--node-health=report", "--backups", "--backup-scope=none", "--replacement", "--move-plans"]
             return [kind, *self._sources(self.etcd_urls()), *arguments, *moves], ops_url, ops_url, ()
         urls = (
-            self.etcd_urls() if name == EXTENDERS[0] else [f"http://127.0.0.1:{proxy.port}" for proxy in self.proxies]
+            self.etcd_urls()
+            if name == shape.EXTENDERS[0]
+            else [f"http://127.0.0.1:{proxy.port}" for proxy in self.proxies]
         )
         listen = ["--listen", f"127.0.0.1:{port}", "--ops-listen", f"127.0.0.1:{ops}", "--telemetry=agents"]
         listen += ["--devices", "--drain-seconds=1", f"--api-listen=127.0.0.1:{people}"]
@@ -266,11 +259,11 @@ class Cluster:
         file.with_suffix(".new").replace(file)
 
     def _fill_api_server(self) -> None:
-        for node in (*CLUSTER_NODES, *MOVE_NODES):
-            labels = {"kubernetes.io/hostname": node, **FOREIGN_LABELS}
-            amounts = CARDS if node in CARD_NODES else ROOM if node in MOVE_NODES else {}
-            if node in CARD_NODES:
-                labels["gpu.intel.com/cards"] = ".".join(f"card{number}" for number in range(CARDS_A_NODE))
+        for node in (*shape.CLUSTER_NODES, *shape.MOVE_NODES):
+            labels = {"kubernetes.io/hostname": node, **shape.FOREIGN_LABELS}
+            amounts = CARDS if node in shape.CARD_NODES else ROOM if node in shape.MOVE_NODES else {}
+            if node in shape.CARD_NODES:
+                labels["gpu.intel.com/cards"] = ".".join(f"card{number}" for number in range(shape.CARDS_A_NODE))
             meta = {"labels": labels, "uid": node}
             self.api.put(f"/api/v1/nodes/{node}", {"metadata": meta, "status": {"allocatable": amounts}})
         self.api.put(f"{POLICIES}/hot", hot_policy())

@@ -15,18 +15,9 @@ from urllib.parse import urlsplit
 from leadsman.cli.demo import scheduler_request
 from leadsman.state import keys
 from leadsman.testbed.api_objects import ObjectPath
+from tests.torture import shape
 from tests.torture.cluster import POLICIES, Cluster, as_base64
 from tests.torture.rows import AGENT_SECONDS, Stage, row
-from tests.torture.shape import (
-    CLUSTER_NODES,
-    CONTROLLERS,
-    EXTENDER_A,
-    EXTENDER_B,
-    EXTENDERS,
-    LAST_AGENT,
-    LAST_NODE,
-    NODES,
-)
 
 NO_END_SECONDS = 30.0
 MANY_LABELS = {f"label-{number}": "x" * 20 for number in range(40_000)}
@@ -52,38 +43,38 @@ def strangers(url: str, count: int, first_bytes: bytes = b"") -> Iterator[None]:
         yield
 
 
-@row(14, EXTENDER_A, "agent-edge-1", *CONTROLLERS)
+@row(14, shape.EXTENDER_A, "agent-edge-1", *shape.CONTROLLERS)
 async def silent_connections(stage: Stage) -> AsyncIterator[None]:
     """1,500 silent connections to an extender, 1,010 to an agent, 500 to a controller."""
     processes = stage.cluster.processes
     with (
-        strangers(processes[EXTENDER_A].url, 1500),
+        strangers(processes[shape.EXTENDER_A].url, 1500),
         strangers(processes["agent-edge-1"].ops_url, 1010),
-        strangers(processes[CONTROLLERS[0]].ops_url, 500),
+        strangers(processes[shape.CONTROLLERS[0]].ops_url, 500),
     ):
         yield
 
 
-@row(14, EXTENDER_B)
+@row(14, shape.EXTENDER_B)
 async def half_handshakes(stage: Stage) -> AsyncIterator[None]:
     """600 TLS handshakes that stop within the first record."""
-    with strangers(stage.cluster.processes[EXTENDER_B].url, 600, CLIENT_HELLO_BEGUN):
+    with strangers(stage.cluster.processes[shape.EXTENDER_B].url, 600, CLIENT_HELLO_BEGUN):
         yield
 
 
-@row(14, EXTENDER_A, EXTENDER_B, *CONTROLLERS)
+@row(14, shape.EXTENDER_A, shape.EXTENDER_B, *shape.CONTROLLERS)
 async def slow_headers(stage: Stage) -> AsyncIterator[None]:
     """300 clients on each operator's port that never finish their headers."""
     with contextlib.ExitStack() as stack:
-        for name in (*EXTENDERS, CONTROLLERS[0]):
+        for name in (*shape.EXTENDERS, shape.CONTROLLERS[0]):
             stack.enter_context(strangers(stage.cluster.processes[name].ops_url, 300, HEADERS_BEGUN))
         yield
 
 
-@row(1, EXTENDER_A)
+@row(1, shape.EXTENDER_A)
 async def tls_refusals(stage: Stage) -> AsyncIterator[None]:
     """100 clients without a certificate and 100 that speak no TLS."""
-    url = urlsplit(stage.cluster.processes[EXTENDER_A].url)
+    url = urlsplit(stage.cluster.processes[shape.EXTENDER_A].url)
     stranger = ssl.create_default_context(cafile=stage.cluster.certs / "ca.crt")
     for tls in (stranger, None):
         asked = (_raw(stage, url, tls, b"GET /filter HTTP/1.1\r\nHost: x\r\n\r\n") for _ in range(100))
@@ -111,18 +102,18 @@ async def _raw(stage: Stage, url: Any, tls: ssl.SSLContext | None, request: byte
 # Bodies, from a client with the right certificate.
 
 
-@row(1, EXTENDER_A)
+@row(1, shape.EXTENDER_A)
 async def large_bodies(stage: Stage) -> AsyncIterator[None]:
     """Bodies of 50 MB: 5,000 nodes of 10 kB, and zeros; with a length and chunked."""
     node = {"metadata": {"name": "node", "annotations": {"note": "x" * 9_900}}, "status": {}}
     full = {"Pod": {"metadata": {"name": "p"}}, "Nodes": {"items": [node] * 5_000}}
     for kind, body in (("nodes", json.dumps(full).encode()), ("zeros", bytes(50_000_000))):
-        await _post(stage, EXTENDER_A, f"50 MB of {kind}", body)
-        await _post(stage, EXTENDER_A, f"50 MB of {kind}, chunked", _chunks(body))
+        await _post(stage, shape.EXTENDER_A, f"50 MB of {kind}", body)
+        await _post(stage, shape.EXTENDER_A, f"50 MB of {kind}, chunked", _chunks(body))
     yield
 
 
-@row(1, EXTENDER_A)
+@row(1, shape.EXTENDER_A)
 async def large_bodies_of_tiny_items(stage: Stage) -> AsyncIterator[None]:
     """Bodies of 50 MB with 12 million names, 17 million empty nodes, a pod of 7 million labels, 6 million victims."""
     pod = b'{"Pod":{"metadata":{"name":"p"}},'
@@ -133,7 +124,7 @@ async def large_bodies_of_tiny_items(stage: Stage) -> AsyncIterator[None]:
         "victims": ("preempt", pod + b'"NodeNameToMetaVictims":{' + b'"a":{},' * 6_000_000 + b'"a":{}}}'),
     }
     for kind, (verb, body) in bodies.items():
-        await _post(stage, EXTENDER_A, f"50 MB of {kind}", body, verb)
+        await _post(stage, shape.EXTENDER_A, f"50 MB of {kind}", body, verb)
     yield
 
 
@@ -142,13 +133,13 @@ async def _chunks(body: bytes) -> AsyncIterator[bytes]:
         yield body[start : start + (1 << 20)]
 
 
-@row(1, EXTENDER_B)
+@row(1, shape.EXTENDER_B)
 async def gzip_bombs(stage: Stage) -> AsyncIterator[None]:
     """Bodies that unpack to 1 GiB, as gzip and deflate, 20 times each."""
     bomb = await asyncio.to_thread(gzip.compress, bytes(1 << 30), 1)
     for encoding in ("gzip", "deflate", "br"):
         for _ in range(20):
-            await _post(stage, EXTENDER_B, f"{encoding} bomb", bomb, encoding=encoding)
+            await _post(stage, shape.EXTENDER_B, f"{encoding} bomb", bomb, encoding=encoding)
     yield
 
 
@@ -163,13 +154,13 @@ async def _post(
 # Pods.
 
 
-@row(1, EXTENDER_A, EXTENDER_B)
+@row(1, shape.EXTENDER_A, shape.EXTENDER_B)
 async def pods_of_40000_labels(stage: Stage) -> AsyncIterator[None]:
     """140 pods of 40,000 labels are scheduled through each extender."""
-    body = json.dumps(_pod("the-pod", CLUSTER_NODES, MANY_LABELS)).encode()
+    body = json.dumps(_pod("the-pod", shape.CLUSTER_NODES, MANY_LABELS)).encode()
     for number in range(140):
         pod = body.replace(b'"the-pod"', b'"labels-%d"' % number)
-        for extender in EXTENDERS:
+        for extender in shape.EXTENDERS:
             for verb in ("filter", "prioritize"):
                 await _post(stage, extender, verb, pod, verb)
     yield
@@ -192,14 +183,14 @@ async def followed_pods_of_40000_labels(stage: Stage) -> AsyncIterator[None]:
         await asyncio.to_thread(stage.cluster.api.delete, f"/api/v1/namespaces/default/pods/{name}")
 
 
-@row(1, EXTENDER_A)
+@row(1, shape.EXTENDER_A)
 async def pods_of_32_bounds(stage: Stage) -> AsyncIterator[None]:
     """48 pods of 32 bounds over 5,000 nodes, sixteen at a time."""
-    candidates = [*NODES, *(f"unknown-{number}" for number in range(5_000 - len(NODES)))]
-    bounds = {f"delay_{node}": "500" for node in NODES} | {f"delay_other-{number}": "500" for number in range(24)}
+    candidates = [*shape.NODES, *(f"unknown-{number}" for number in range(5_000 - len(shape.NODES)))]
+    bounds = {f"delay_{node}": "500" for node in shape.NODES} | {f"delay_other-{number}": "500" for number in range(24)}
     for batch in range(3):
         pods = (_pod(f"bounds-{batch}-{number}", candidates, bounds) for number in range(16))
-        await asyncio.gather(*(_schedule(stage, EXTENDER_A, args) for args in pods))
+        await asyncio.gather(*(_schedule(stage, shape.EXTENDER_A, args) for args in pods))
     yield
 
 
@@ -257,35 +248,37 @@ async def crowded_prefix(stage: Stage) -> AsyncIterator[None]:
     await asyncio.to_thread(_delete, stage.cluster, rewards | junk)
 
 
-@row(0, LAST_AGENT)
+@row(0, shape.LAST_AGENT)
 async def junk_identity(stage: Stage) -> AsyncIterator[None]:
     """A forged identity without a lease waits for a node's agent when it starts."""
     cluster = stage.cluster
-    cluster.terminate(LAST_AGENT)
-    await cluster.until(lambda: cluster.processes[LAST_AGENT].child.poll() is not None, "it ended")
-    forged = {f"{keys.node_prefix(LAST_NODE)}identity": b'{"v":1,"owner":"nobody","epoch":9,"address":"\\u0000"}'}
+    cluster.terminate(shape.LAST_AGENT)
+    await cluster.until(lambda: cluster.processes[shape.LAST_AGENT].child.poll() is not None, "it ended")
+    forged = {f"{keys.node_prefix(shape.LAST_NODE)}identity": b'{"v":1,"owner":"nobody","epoch":9,"address":"\\u0000"}'}
     await asyncio.to_thread(_put, cluster, forged)
     started_at = time.monotonic()
-    await cluster.restart(LAST_AGENT)
+    await cluster.restart(shape.LAST_AGENT)
     reported = stage.recorder.all_pushed_since
-    await stage.measure("it reports", AGENT_SECONDS, lambda: reported(started_at, frozenset({LAST_NODE})), started_at)
+    await stage.measure(
+        "it reports", AGENT_SECONDS, lambda: reported(started_at, frozenset({shape.LAST_NODE})), started_at
+    )
     yield
 
 
-@row(20, LAST_AGENT)
+@row(20, shape.LAST_AGENT)
 async def a_node_that_lies(stage: Stage) -> AsyncIterator[None]:
     """A far node reports 0.001 ms to everybody, each second: it must not pass a bound that it does not keep."""
-    lying = asyncio.create_task(_lie(stage.cluster, LAST_NODE))
+    lying = asyncio.create_task(_lie(stage.cluster, shape.LAST_NODE))
     yield
     lying.cancel()
     await asyncio.gather(lying, return_exceptions=True)
-    stage.cluster.kill(LAST_AGENT)
-    await stage.cluster.restart(LAST_AGENT)
+    stage.cluster.kill(shape.LAST_AGENT)
+    await stage.cluster.restart(shape.LAST_AGENT)
 
 
 async def _lie(cluster: Cluster, node: str) -> None:
     window = {"sent": 30, "received": 30, "p50_ms": 0.001, "p95_ms": 0.001, "min_ms": 0.001, "jitter_ms": 0.0}
-    record = {"v": 1, "peers": {peer: window for peer in NODES if peer != node}}
+    record = {"v": 1, "peers": {peer: window for peer in shape.NODES if peer != node}}
     while True:
         await asyncio.to_thread(_put, cluster, {f"{keys.node_prefix(node)}latency": json.dumps(record).encode()})
         await asyncio.sleep(1)

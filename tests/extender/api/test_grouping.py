@@ -7,17 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.api.view import (
-    MAX_GROUPS,
-    DelayTable,
-    delay_table,
-    group_by_delay,
-    group_by_zone,
-    group_matrix,
-    node_excess_ms,
-    outlier_rows,
-    slow_nodes,
-)
+from extender.api import view
 from extender.dead_links import LEAST_PROBES, DeadLinkFinder
 from leadsman.state.records import Heartbeat, Latency, PeerLatency
 from leadsman.state.snapshot import NodeState, Snapshot
@@ -31,13 +21,13 @@ def cluster() -> InventedCluster:
 
 
 @pytest.fixture
-def table(cluster: InventedCluster) -> DelayTable:
-    return delay_table(invented_snapshot(cluster), NOW)
+def table(cluster: InventedCluster) -> view.DelayTable:
+    return view.delay_table(invented_snapshot(cluster), NOW)
 
 
 def test_groups_by_delay_hold_nodes_that_are_near_each_other() -> None:
     place = np.array([0.0, 1.0, 2.0, 3.0, 100.0, 101.0, 102.0, 103.0, 400.0, 401.0, 402.0, 403.0])
-    grouping = group_by_delay([f"n{at}" for at in range(12)], ["z"] * 12, lambda at: np.abs(place - place[at]))
+    grouping = view.group_by_delay([f"n{at}" for at in range(12)], ["z"] * 12, lambda at: np.abs(place - place[at]))
     assert [set(each) for each in np.split(grouping.group_of, 3)] == [{0}, {2}, {1}]
     assert all("z near " in label for label in grouping.labels)
 
@@ -46,28 +36,28 @@ def test_groups_by_delay_hold_nodes_that_are_near_each_other() -> None:
 def test_every_node_is_in_one_of_at_most_64_groups_and_none_is_empty(nodes: int, seed: int) -> None:
     place = np.random.default_rng(seed).uniform(0, 100, nodes)
     names = [f"n{at}" for at in range(nodes)]
-    grouping = group_by_delay(names, [""] * nodes, lambda at: np.abs(place - place[at]))
-    assert len(grouping.ids) <= MAX_GROUPS
+    grouping = view.group_by_delay(names, [""] * nodes, lambda at: np.abs(place - place[at]))
+    assert len(grouping.ids) <= view.MAX_GROUPS
     assert sorted(grouping.order.tolist()) == list(range(nodes))
     assert (grouping.sizes > 0).all()
 
 
-def test_the_slow_node_stands_out_in_its_group(cluster: InventedCluster, table: DelayTable) -> None:
-    grouping = group_by_zone(cluster.zones)
+def test_the_slow_node_stands_out_in_its_group(cluster: InventedCluster, table: view.DelayTable) -> None:
+    grouping = view.group_by_zone(cluster.zones)
     assert grouping is not None
-    excess = node_excess_ms(table, grouping, group_matrix(table, grouping))
-    (slow,) = slow_nodes(excess, table.node_medians)
+    excess = view.node_excess_ms(table, grouping, view.group_matrix(table, grouping))
+    (slow,) = view.slow_nodes(excess, table.node_medians)
     assert table.names[slow] == cluster.slow
     assert excess[slow] == pytest.approx(35, abs=3)
 
 
-def test_the_pairs_of_a_slow_node_hide_no_other_outlier(cluster: InventedCluster, table: DelayTable) -> None:
-    grouping = group_by_zone(cluster.zones)
+def test_the_pairs_of_a_slow_node_hide_no_other_outlier(cluster: InventedCluster, table: view.DelayTable) -> None:
+    grouping = view.group_by_zone(cluster.zones)
     assert grouping is not None
     slow = table.names.index(cluster.slow)
     far = int(np.flatnonzero((table.source != slow) & (table.target != slow) & ~table.is_lost)[0])
     table.rtt_ms[far] += 200
-    rows = outlier_rows(table, grouping, group_matrix(table, grouping), np.array([slow]))
+    rows = view.outlier_rows(table, grouping, view.group_matrix(table, grouping), np.array([slow]))
     assert rows.tolist() == [far]
 
 

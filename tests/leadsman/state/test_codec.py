@@ -6,22 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from leadsman.state import keys
-from leadsman.state.records import (
-    AnyRecord,
-    BadRecord,
-    CountedTotalsShard,
-    Hardware,
-    Heartbeat,
-    Identity,
-    Latency,
-    PeerLatency,
-    ProbeRequest,
-    RingCoordinate,
-    RingEntry,
-    decode_record,
-    encode_record,
-)
+from leadsman.state import keys, records
 from leadsman.state.report_timing import ReportTiming, timing_for_nodes
 
 COUNTS = st.integers(0, 2**63 - 1)
@@ -31,11 +16,11 @@ METRICS = st.from_regex(r"\A[a-zA-Z_][a-zA-Z0-9_]{0,20}\Z")
 
 
 @st.composite
-def windows(draw: st.DrawFn) -> PeerLatency:
+def windows(draw: st.DrawFn) -> records.PeerLatency:
     received = draw(st.integers(0, 30))
     low, middle, high = sorted(draw(st.tuples(RTTS, RTTS, RTTS))) if received else (None, None, None)
     sent = received + draw(st.integers(0, 30))
-    return PeerLatency(sent=sent, received=received, min_ms=low, p50_ms=middle, p95_ms=high, jitter_ms=low)
+    return records.PeerLatency(sent=sent, received=received, min_ms=low, p50_ms=middle, p95_ms=high, jitter_ms=low)
 
 
 NAMED = NAMES.filter(bool)
@@ -43,7 +28,7 @@ INTERVALS = st.floats(0, 120, exclude_min=True, allow_subnormal=False)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 OFFSETS = st.floats(-60_000, 60_000)
 COORDINATES = st.builds(
-    RingCoordinate,
+    records.RingCoordinate,
     point=st.lists(OFFSETS, min_size=2, max_size=8).map(tuple),
     height=RTTS,
     adjustment=OFFSETS,
@@ -51,15 +36,17 @@ COORDINATES = st.builds(
 )
 NEAR = st.lists(NAMES, max_size=8).map(tuple)
 RECORDS = st.one_of(
-    st.builds(Identity, owner=NAMED, epoch=COUNTS, address=NAMED, zone=NAMES, rack=NAMES),
-    st.builds(Heartbeat, epoch=COUNTS, seq=COUNTS, push_interval_seconds=INTERVALS),
-    st.builds(Latency, peers=st.dictionaries(NAMES, windows(), max_size=8)),
-    st.builds(Hardware, values=st.dictionaries(METRICS, FINITE, max_size=8)),
-    st.builds(RingEntry, NAMED, coordinate=st.none() | COORDINATES, reach_ms=st.none() | RTTS, near=NEAR),
-    st.builds(ProbeRequest, target=NAMED),
-    st.builds(CountedTotalsShard, st.dictionaries(NAMES, st.dictionaries(NAMES, COUNTS, max_size=3), max_size=3)),
+    st.builds(records.Identity, owner=NAMED, epoch=COUNTS, address=NAMED, zone=NAMES, rack=NAMES),
+    st.builds(records.Heartbeat, epoch=COUNTS, seq=COUNTS, push_interval_seconds=INTERVALS),
+    st.builds(records.Latency, peers=st.dictionaries(NAMES, windows(), max_size=8)),
+    st.builds(records.Hardware, values=st.dictionaries(METRICS, FINITE, max_size=8)),
+    st.builds(records.RingEntry, NAMED, coordinate=st.none() | COORDINATES, reach_ms=st.none() | RTTS, near=NEAR),
+    st.builds(records.ProbeRequest, target=NAMED),
+    st.builds(
+        records.CountedTotalsShard, st.dictionaries(NAMES, st.dictionaries(NAMES, COUNTS, max_size=3), max_size=3)
+    ),
 )
-KINDS = st.sampled_from(AnyRecord.__args__)
+KINDS = st.sampled_from(records.AnyRecord.__args__)
 JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["v", "peers", "seq"]), inner),
@@ -68,19 +55,19 @@ JSON = st.recursive(
 
 
 @given(RECORDS)
-def test_a_record_survives_its_bytes(record: AnyRecord) -> None:
-    assert decode_record(type(record), encode_record(record)) == record
+def test_a_record_survives_its_bytes(record: records.AnyRecord) -> None:
+    assert records.decode_record(type(record), records.encode_record(record)) == record
 
 
 @given(KINDS, st.binary(max_size=200) | JSON.map(lambda found: json.dumps(found).encode()))
-@example(Latency, b"[" * 4096)
-@example(Heartbeat, b'{"v":1,"x":' + b"[" * 4000)
-@example(Hardware, b'{"v":1,"values":' + b'{"a":' * 800)
-@example(Identity, b'{"v":1,"owner":"\xff"}')
-@example(Heartbeat, b'{"v":1,"epoch":' + b"9" * 4000 + b"}")
-def test_hostile_bytes_are_bad_records_and_nothing_else(kind: type[AnyRecord], data: bytes) -> None:
-    with contextlib.suppress(BadRecord):
-        decode_record(kind, data)
+@example(records.Latency, b"[" * 4096)
+@example(records.Heartbeat, b'{"v":1,"x":' + b"[" * 4000)
+@example(records.Hardware, b'{"v":1,"values":' + b'{"a":' * 800)
+@example(records.Identity, b'{"v":1,"owner":"\xff"}')
+@example(records.Heartbeat, b'{"v":1,"epoch":' + b"9" * 4000 + b"}")
+def test_hostile_bytes_are_bad_records_and_nothing_else(kind: type[records.AnyRecord], data: bytes) -> None:
+    with contextlib.suppress(records.BadRecord):
+        records.decode_record(kind, data)
 
 
 BEAT = {"v": 1, "epoch": 1, "seq": 1, "push_interval_seconds": 5.0}
@@ -90,40 +77,43 @@ PEER = {"sent": 2, "received": 2, "p50_ms": 1.0, "p95_ms": 1.0}
 @pytest.mark.parametrize(
     ("kind", "document", "where"),
     [
-        (Heartbeat, BEAT | {"v": 2}, "v"),
-        (Heartbeat, BEAT | {"seq": -1}, r"\$\.seq"),
-        (Heartbeat, BEAT | {"push_interval_seconds": 0}, r"\$\.push_interval_seconds"),
-        (Heartbeat, BEAT | {"push_interval_seconds": 121}, r"\$\.push_interval_seconds"),
-        (Latency, {"v": 1, "peers": {"b": PEER | {"p95_ms": 60_001}}}, r"p95_ms"),
-        (Latency, {"v": 1, "peers": {"b": PEER | {"sent": 1}}}, r"\$\.peers"),
-        (Latency, {"v": 1, "peers": {"b": PEER | {"received": 0}}}, r"with 0 replies"),
-        (Latency, {"v": 1, "peers": {"b": {"sent": 2, "received": 1, "p50_ms": 1.0}}}, r"with 1 replies"),
-        (Latency, {"v": 1, "peers": {"b": PEER | {"min_ms": 2.0}}}, r"min_ms 2.0 <= p50_ms"),
-        (Latency, {"v": 1, "peers": {"b": PEER | {"method": "guess"}}}, r"method"),
-        (Hardware, {"v": 1, "values": {"not a name": 1.0}}, r"values"),
-        (Hardware, {"v": 1, "values": {"line_feed\n": 1.0}}, r"values"),
-        (Identity, {"v": 1, "owner": "u" * 254, "epoch": 1, "address": "10.0.0.1"}, r"\$\.owner"),
+        (records.Heartbeat, BEAT | {"v": 2}, "v"),
+        (records.Heartbeat, BEAT | {"seq": -1}, r"\$\.seq"),
+        (records.Heartbeat, BEAT | {"push_interval_seconds": 0}, r"\$\.push_interval_seconds"),
+        (records.Heartbeat, BEAT | {"push_interval_seconds": 121}, r"\$\.push_interval_seconds"),
+        (records.Latency, {"v": 1, "peers": {"b": PEER | {"p95_ms": 60_001}}}, r"p95_ms"),
+        (records.Latency, {"v": 1, "peers": {"b": PEER | {"sent": 1}}}, r"\$\.peers"),
+        (records.Latency, {"v": 1, "peers": {"b": PEER | {"received": 0}}}, r"with 0 replies"),
+        (records.Latency, {"v": 1, "peers": {"b": {"sent": 2, "received": 1, "p50_ms": 1.0}}}, r"with 1 replies"),
+        (records.Latency, {"v": 1, "peers": {"b": PEER | {"min_ms": 2.0}}}, r"min_ms 2.0 <= p50_ms"),
+        (records.Latency, {"v": 1, "peers": {"b": PEER | {"method": "guess"}}}, r"method"),
+        (records.Hardware, {"v": 1, "values": {"not a name": 1.0}}, r"values"),
+        (records.Hardware, {"v": 1, "values": {"line_feed\n": 1.0}}, r"values"),
+        (records.Identity, {"v": 1, "owner": "u" * 254, "epoch": 1, "address": "10.0.0.1"}, r"\$\.owner"),
     ],
 )
-def test_a_value_out_of_bounds_is_refused_by_its_place(kind: type[AnyRecord], document: object, where: str) -> None:
-    with pytest.raises(BadRecord, match=where):
-        decode_record(kind, msgspec.json.encode(document))
+def test_a_value_out_of_bounds_is_refused_by_its_place(
+    kind: type[records.AnyRecord], document: object, where: str
+) -> None:
+    with pytest.raises(records.BadRecord, match=where):
+        records.decode_record(kind, msgspec.json.encode(document))
 
 
 @pytest.mark.parametrize(
-    "record", [*(Hardware({"a": float(value)}) for value in ("nan", "inf", "-inf")), Heartbeat(1, -1, 5)]
+    "record",
+    [*(records.Hardware({"a": float(value)}) for value in ("nan", "inf", "-inf")), records.Heartbeat(1, -1, 5)],
 )
-def test_what_no_reader_would_take_cannot_be_written(record: AnyRecord) -> None:
-    with pytest.raises(BadRecord, match=r"values|seq"):
-        encode_record(record)
+def test_what_no_reader_would_take_cannot_be_written(record: records.AnyRecord) -> None:
+    with pytest.raises(records.BadRecord, match=r"values|seq"):
+        records.encode_record(record)
 
 
 def test_more_than_4_kib_can_neither_be_written_nor_read() -> None:
-    large = Hardware({f"metric_{i:0100}": 1.0 for i in range(40)})
-    with pytest.raises(BadRecord, match="larger than 4096"):
-        encode_record(large)
-    with pytest.raises(BadRecord, match="larger than 4096"):
-        decode_record(Hardware, msgspec.json.encode(large))
+    large = records.Hardware({f"metric_{i:0100}": 1.0 for i in range(40)})
+    with pytest.raises(records.BadRecord, match="larger than 4096"):
+        records.encode_record(large)
+    with pytest.raises(records.BadRecord, match="larger than 4096"):
+        records.decode_record(records.Hardware, msgspec.json.encode(large))
 
 
 @given(st.floats(allow_nan=True), st.floats(allow_nan=True))
@@ -151,12 +141,12 @@ def test_the_store_sees_at_most_200_reports_a_second_up_to_24_000_nodes(nodes: i
 
 LABELS = st.from_regex(r"\A[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?\Z")
 NODES = st.lists(LABELS, min_size=1, max_size=5).map(".".join)
-OF_NODES = st.sampled_from([Identity, Heartbeat, Latency, Hardware])
+OF_NODES = st.sampled_from([records.Identity, records.Heartbeat, records.Latency, records.Hardware])
 
 
 @given(NODES, OF_NODES)
-@example("a" * 253, Identity)
-def test_parsing_is_the_inverse_of_building(node: str, record: type[AnyRecord]) -> None:
+@example("a" * 253, records.Identity)
+def test_parsing_is_the_inverse_of_building(node: str, record: type[records.AnyRecord]) -> None:
     key = keys.parse(keys.record_key(node, record))
     assert key is not None
     assert (key.node, keys.RECORD_BY_KIND[key.kind], str(key)) == (node, record, keys.record_key(node, record))
@@ -176,19 +166,20 @@ def test_a_name_that_would_leave_its_prefix_is_refused(name: str) -> None:
 
 @given(NODES, NODES)
 def test_one_nodes_keys_never_stand_under_another_nodes_prefix(one: str, other: str) -> None:
-    assert keys.record_key(one, Identity).startswith(keys.node_prefix(other)) is (one == other)
+    assert keys.record_key(one, records.Identity).startswith(keys.node_prefix(other)) is (one == other)
 
 
 @given(NODES)
 def test_a_ring_key_says_its_node_and_stands_where_the_name_belongs(node: str) -> None:
-    key = keys.record_key(node, RingEntry)
+    key = keys.record_key(node, records.RingEntry)
     assert keys.parse_ring_key(key) == node
     assert key == f"{keys.RING_PREFIX}{keys.ring_position(node):016x}/{node}"
     assert keys.parse(key) is None
 
 
 @pytest.mark.parametrize(
-    "raw", ["", "a", keys.RING_PREFIX, f"{keys.RING_PREFIX}{0:016x}/a", keys.record_key("a", RingEntry) + "/", "\n"]
+    "raw",
+    ["", "a", keys.RING_PREFIX, f"{keys.RING_PREFIX}{0:016x}/a", keys.record_key("a", records.RingEntry) + "/", "\n"],
 )
 def test_who_stands_elsewhere_on_the_ring_is_nobody(raw: str) -> None:
     """An entry in a place of its writer's choice would make a part of the ring look crowded."""
