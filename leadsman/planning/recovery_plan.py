@@ -143,7 +143,7 @@ def _cluster_says_no(
         return f"{silent} of {len(zone)} nodes of zone {node.zone} are not healthy"
     allowed = allowed_nodes(len(nodes), budget)
     if spent >= allowed:
-        return f"{spent} nodes were failed over in {budget.window_seconds:g} s, and {allowed} may be"
+        return f"nodes failed over in {budget.window_seconds:g} s: {spent} of {allowed} allowed"
     return ""
 
 

@@ -123,8 +123,8 @@ def test_of_three_nodes_killed_at_once_the_default_budget_allows_one_and_the_oth
         others = killed - {first}
         shown = cluster.self_healing()["recovery"]["withheld"]
         assert shown.keys() == others
-        assert all("1 nodes were failed over in 600 s" in reason for reason in shown.values())
-        assert [node for node in others if "1 nodes were failed over in 600 s" not in reasons[node]] == []
+        assert all("nodes failed over in 600 s: 1 of 1" in reason for reason in shown.values())
+        assert [node for node in others if "nodes failed over in 600 s: 1 of 1" not in reasons[node]] == []
         assert all(UNREACHABLE_TAINT not in cluster.taints(node) for node in others)
         stay = {pod for pod in before if pod.node in others}
         assert stay <= set(cluster.pods()), "no pod of theirs was deleted"

@@ -152,7 +152,7 @@ def test_of_three_that_die_one_is_failed_over_and_two_are_withheld() -> None:
     plan = step(cluster(pod("web-1")), observed(edge_1=DEAD, edge_3=DEAD, edge_4=DEAD))
     assert kinds(plan.actions) == [TaintNode]
     assert set(plan.state.withheld) == {"edge-3", "edge-4"}
-    assert plan.state.withheld["edge-3"] == "1 nodes were failed over in 600 s, and 1 may be"
+    assert plan.state.withheld["edge-3"] == "nodes failed over in 600 s: 1 of 1 allowed"
 
 
 def test_nothing_is_done_while_most_of_the_zone_is_silent() -> None:
