@@ -5,11 +5,11 @@ import asyncio
 import shutil
 import sys
 import time
-from collections.abc import Sequence
-from random import SystemRandom
+from collections.abc import Iterator, Sequence
+from random import Random, SystemRandom
 
 from leadsman.testbed import virtual_network
-from tests.torture import checker, hostile, load, log, moving, report, schedule
+from tests.torture import checker, control_plane_faults, etcd_faults, hostile, load, log, moving, node_faults, report
 from tests.torture.cluster import Cluster, memory_limit, new_folder
 from tests.torture.load import SchedulerClient
 from tests.torture.log import Answered, Injected, MemoryPeak
@@ -18,6 +18,9 @@ from tests.torture.rows import ROWS, Row, Stage
 from tests.torture.shape import EXTENDERS
 
 SETTLE_SECONDS = 2.0
+
+FAULTS = control_plane_faults, etcd_faults, hostile, node_faults
+"""Importing them adds their rows to ROWS."""
 
 
 class Run:
@@ -30,14 +33,15 @@ class Run:
 
     async def rows(self, names: Sequence[str], until: float) -> None:
         """The named rows, or as many of all as fit; then overlaps while there is time."""
-        chosen = [ROWS[name] for name in names] or schedule.shuffled(list(ROWS.values()), self._seed)
+        shuffled = Random(f"rows {self._seed}").sample(list(ROWS.values()), len(ROWS))
+        chosen = [ROWS[name] for name in names] or shuffled
         able = [row for row in chosen if not self._skips(row)]
         for row in able:
-            if names or schedule.fits(row, until - time.monotonic()):
+            if names or fits(row, until - time.monotonic()):
                 await self._together([(0.0, row)])
-        overlaps = schedule.overlaps(able, self._seed)
-        while not names and (group := next(overlaps)):
-            if not all(schedule.fits(row, until - time.monotonic() - offset) for offset, row in group):
+        groups = overlaps(able, self._seed)
+        while not names and (group := next(groups)):
+            if not all(fits(row, until - time.monotonic() - offset) for offset, row in group):
                 return
             await self._together(group)
 
@@ -87,6 +91,30 @@ class Run:
         await self._cluster.until(lambda: self._recorder.all_measured(since), "every pair measured")
         self._quiet_since = time.monotonic() + SETTLE_SECONDS
         await asyncio.sleep(2 * SETTLE_SECONDS)
+
+
+# Which rows run when: the seed decides.
+
+ROW_SECONDS = 14.0
+"""Of a row beside its own hold: recovery, and a look at the cluster at rest."""
+
+OVERLAPPING, OVERLAP_SECONDS = 3, 20.0
+"""Rows at once, and the span in which they begin."""
+
+
+def fits(row: Row, left_seconds: float) -> bool:
+    return row.hold_seconds + ROW_SECONDS <= left_seconds
+
+
+def overlaps(rows: Sequence[Row], seed: int) -> Iterator[list[tuple[float, Row]]]:
+    """Without end: rows that touch different things, each with the seconds after which it begins."""
+    rng = Random(f"overlaps {seed}")
+    while True:
+        chosen: list[Row] = []
+        for row in rng.sample(rows, len(rows)):
+            if len(chosen) < OVERLAPPING and not any(row.touches & other.touches for other in chosen):
+                chosen.append(row)
+        yield [(rng.uniform(0, OVERLAP_SECONDS) if place else 0.0, row) for place, row in enumerate(chosen)]
 
 
 async def torture(torn: Cluster, names: Sequence[str], minutes: float) -> dict[str, str]:
