@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from image.trim_agent import COMMANDS_OF_AGENT, ROOMS
-from tests.dockerfile import ROOT
+from tests.dockerfile import ROOT, read_steps
 
 LOCKS = ("agent", "build", "leadsman")
 
@@ -88,3 +88,10 @@ def test_no_room_that_is_taken_out_of_the_agent_s_image_is_imported_by_it(agent_
     assert not [name for name in agent_modules if any(name == room or name.startswith(f"{room}.") for room in rooms)]
     commands = {name.split(".")[2] for name in agent_modules if name.startswith("leadsman.cli.")}
     assert commands - {"main"} <= {name.removesuffix(".py") for name in COMMANDS_OF_AGENT}
+
+
+def test_every_package_that_pip_installs_has_a_hash_in_a_lock() -> None:
+    installs = [arguments for name, arguments in read_steps() if name == "RUN" and " install " in arguments]
+    assert len(installs) == 5
+    for each in installs:
+        assert "--require-hashes -r image/" in each or "--no-deps /wheels/" in each
