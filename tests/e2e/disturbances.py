@@ -32,7 +32,7 @@ def update(what: str) -> Disturbance:
 
 
 def update_etcd(cluster: Cluster, rollout: Rollout) -> None:
-    if len(_nodes_by_part(cluster)["etcd"]) < 3:
+    if len(nodes_by_part(cluster)["etcd"]) < 3:
         raise Skipped("etcd has one member, whose update is an outage of seconds")
     rollout.update("statefulset/leadsman-etcd")
 
@@ -207,7 +207,7 @@ def node_of(cluster: Cluster, part: str, but: Collection[Node] = ()) -> Node:
 
     but: neither of these.
     """
-    by_part = _nodes_by_part(cluster)
+    by_part = nodes_by_part(cluster)
     if part == "agent":
         others = by_part["etcd"] | by_part["extender"] | by_part["controller"]
         names = {node.name for node in cluster.nodes}
@@ -243,7 +243,7 @@ def _leader_elsewhere(cluster: Cluster, part: str) -> str:
     return str(pod["spec"]["nodeName"]) if pod else ""
 
 
-def _nodes_by_part(cluster: Cluster) -> Mapping[str, set[str]]:
+def nodes_by_part(cluster: Cluster) -> Mapping[str, set[str]]:
     """Component → the nodes of its pods."""
     nodes: dict[str, set[str]] = {"etcd": set(), "extender": set(), "controller": set(), "agent": set()}
     for pod in cluster.api.call("GET", PODS)["items"]:

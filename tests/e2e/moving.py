@@ -7,7 +7,7 @@ from typing import Any
 
 from leadsman.testbed.etcd import die_with_parent
 from tests.e2e.cluster import Cluster
-from tests.e2e.disturbances import FIRST, Skipped, node_of
+from tests.e2e.disturbances import FIRST, Skipped, node_of, nodes_by_part
 from tests.e2e.rollout import Rollout
 from tests.e2e.tutorial import SLOW, run_until, slower
 from tests.e2e.workload import WORKLOAD, is_elsewhere, living, pods, spread, with_workload
@@ -20,9 +20,13 @@ POLICY = "scores: {nearest: {weight: 50}, rewards: {weight: 0}}"
 
 
 def _drain(cluster: Cluster, rollout: Rollout) -> str:
-    """Plan, cordon, apply, and wait until no bounded pod is on the node."""
+    """Plan, cordon, apply, and wait until no bounded pod is on the node.
+
+    A node with a member of etcd is never planned to be empty.
+    """
     spread(cluster)
-    node = node_of(cluster, "agent")
+    members = nodes_by_part(cluster)["etcd"]
+    node = node_of(cluster, "agent", but=[node for node in cluster.nodes if node.name in members])
     planned = sum(pod["spec"]["nodeName"] == node.name for pod in pods(cluster))
     if not planned:
         raise Skipped(f"{node.name} has no bounded pod")
