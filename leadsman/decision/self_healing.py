@@ -4,7 +4,8 @@ A pod that is being moved is kept off all nodes but the one that it is moved to:
 it back to where it was evicted.
 
 A node with a hold refuses every pod of another owner for the time of the hold, also one that would fit beside the held
-room: it is for seconds, and an extender does not know what is free on a node.
+room: an extender does not know what is free on a node, and it is for seconds, for three minutes at most while the pod
+that is to come has no node.
 """
 
 from collections.abc import Collection, Mapping, Sequence
