@@ -19,11 +19,7 @@ from leadsman.cluster.model import Cluster, ClusterPod
 from leadsman.decision.view import Views
 from leadsman.kube.client import PatchType
 from leadsman.kube.errors import ApiError, NotFound, NotLeader, Unavailable
-from leadsman.kube.names import (
-    PLACEHOLDER_LABEL,
-    PLACEHOLDER_NAMESPACE,
-    PLACEHOLDER_PRIORITY_CLASS,
-)
+from leadsman.kube.names import PLACEHOLDER_LABEL, PLACEHOLDER_NAMESPACE, PLACEHOLDER_PRIORITY_CLASS
 from leadsman.kube.objects import ObjectReference
 from leadsman.kube.resources import PODS, Resource
 from leadsman.planning.backups.backup_plan import BackupPlan, remember
@@ -167,11 +163,7 @@ def room_body(
             "terminationGracePeriodSeconds": GRACE_SECONDS,
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
-            "securityContext": {
-                "runAsNonRoot": True,
-                "runAsUser": 65535,
-                "seccompProfile": {"type": "RuntimeDefault"},
-            },
+            "securityContext": {"runAsNonRoot": True, "runAsUser": 65535, "seccompProfile": {"type": "RuntimeDefault"}},
             "containers": [
                 {
                     "name": CONTAINER,
@@ -295,9 +287,7 @@ class BackupKeeper(Keeper):
             "coverage",
         )
         yield counter(
-            "leadsman_placeholders_lost",
-            "Placeholders that were evicted, preempted or deleted by others.",
-            self.lost,
+            "leadsman_placeholders_lost", "Placeholders that were evicted, preempted or deleted by others.", self.lost
         )
         cluster = self._healed.current
         if cluster is None:

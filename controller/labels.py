@@ -78,11 +78,7 @@ class NodePatcher:
     """
 
     def __init__(
-        self,
-        client: ApiClient,
-        nodes: NodeCache,
-        rate: TokenBucket,
-        clock: Callable[[], float] = time.monotonic,
+        self, client: ApiClient, nodes: NodeCache, rate: TokenBucket, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.results: Counter[str] = Counter()
         self._stopped = False

@@ -86,13 +86,7 @@ class Requeuer(Keeper):
         "controller annotates nodes again",
     )
 
-    def __init__(
-        self,
-        tools: Tools,
-        pending: Reflector[WatchedPod],
-        nodes: NodeCache,
-        rate: TokenBucket,
-    ) -> None:
+    def __init__(self, tools: Tools, pending: Reflector[WatchedPod], nodes: NodeCache, rate: TokenBucket) -> None:
         super().__init__(tools, [nodes.watched, pending])
         self.touched = 0
         self._pending_pods, self._nodes, self._rate = pending, nodes, rate

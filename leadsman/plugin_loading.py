@@ -2,15 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from leadsman.plugin import (
-    API_VERSION,
-    FILTERS_GROUP,
-    METRICS_GROUP,
-    PASS,
-    REFUSE,
-    REWARDS_GROUP,
-    SCORES_GROUP,
-)
+from leadsman.plugin import API_VERSION, FILTERS_GROUP, METRICS_GROUP, PASS, REFUSE, REWARDS_GROUP, SCORES_GROUP
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

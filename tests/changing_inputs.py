@@ -225,15 +225,4 @@ def _devices(rng: random.Random, inputs: DecisionInputs) -> DecisionInputs:
     return structs.replace(inputs, devices=DeviceInputs(True, nodes, reservations, problem, of_claims))
 
 
-CHANGES = (
-    _nodes,
-    _rewards,
-    _policy,
-    _workloads,
-    _roles,
-    _healing,
-    _telemetry,
-    _delays,
-    _estimates,
-    _devices,
-)
+CHANGES = (_nodes, _rewards, _policy, _workloads, _roles, _healing, _telemetry, _delays, _estimates, _devices)

@@ -11,13 +11,7 @@ from datetime import datetime
 
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import positive_number
-from leadsman.cli.move_plans import (
-    backup_settings,
-    plan_output_options,
-    pods_text,
-    time_text,
-    write_plan,
-)
+from leadsman.cli.move_plans import backup_settings, plan_output_options, pods_text, time_text, write_plan
 from leadsman.cli.output import progress
 from leadsman.cli.plan_inputs import plan_input_options, read_input_with_plugins
 from leadsman.planning.moves.drain import MAX_NODES_TRIED, DrainEnd, DrainPlan, plan_drain
@@ -61,12 +55,7 @@ def main(args: argparse.Namespace) -> int:
         say(f"plans how pods leave {', '.join(args.node)}")
         until = time.monotonic() + args.seconds
         drain = plan_drain(
-            given.situation,
-            args.node,
-            backup_settings(args),
-            given.taken_at,
-            args.at,
-            lambda: time.monotonic() < until,
+            given.situation, args.node, backup_settings(args), given.taken_at, args.at, lambda: time.monotonic() < until
         )
     write_plan(drain.plan, args)
     if not args.json:

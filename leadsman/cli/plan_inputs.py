@@ -255,10 +255,7 @@ def _live_settings(args: argparse.Namespace) -> SourceSettings:
         policy=args.policy,
         api=api,
         delays=DelaySettings(
-            goldpinger_url=args.goldpinger,
-            matrix=args.delay_matrix,
-            metadata=args.metadata,
-            estimates=False,
+            goldpinger_url=args.goldpinger, matrix=args.delay_matrix, metadata=args.metadata, estimates=False
         ),
         telemetry=decision_flags.telemetry_settings(args, api) or TelemetrySettings((AGENTS_SOURCE,), api),
         self_healing_namespace=args.self_healing_namespace,

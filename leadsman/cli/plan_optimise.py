@@ -16,13 +16,7 @@ from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.moves.ordering import Wish, order_moves
 from leadsman.planning.optimise.choices import Choices, Ended, Found, Problem, Score, greedy_choices, score
 from leadsman.planning.optimise.cluster_problem import model_cluster
-from leadsman.planning.optimise.optimised_plan import (
-    OptimisedPlan,
-    as_text,
-    broken,
-    plan_of_choices,
-    report_of,
-)
+from leadsman.planning.optimise.optimised_plan import OptimisedPlan, as_text, broken, plan_of_choices, report_of
 from leadsman.published.documents import encode
 from leadsman.published.moves import MovePlan, PlanOrigin
 from leadsman.simulator import solver
@@ -85,12 +79,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _found(
-    problem: Problem,
-    start: Choices,
-    at: Score,
-    args: argparse.Namespace,
-    seconds: float,
-    say: Callable[[str], None],
+    problem: Problem, start: Choices, at: Score, args: argparse.Namespace, seconds: float, say: Callable[[str], None]
 ) -> Found:
     if not problem.pods or args.greedy or not solver.is_installed():
         return Found(start, at, 0, 0.0, Ended.NO_SEARCH)

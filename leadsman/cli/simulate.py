@@ -54,10 +54,7 @@ def _policies(text: str) -> tuple[str, ...]:
 def main(args: argparse.Namespace) -> int:
     """Runs the command. Raises ValueError when a file cannot be used, or a policy cannot be used on it."""
     settings = BackupSettings(rack_label=args.rack_label)
-    known: dict[str, Policy] = {
-        "edge": EdgeRule(clustering=False),
-        "edge-clusters": EdgeRule(clustering=True),
-    }
+    known: dict[str, Policy] = {"edge": EdgeRule(clustering=False), "edge-clusters": EdgeRule(clustering=True)}
     outcomes: dict[str, list[Outcome]] = {name: [] for name in args.policies}
     with output.progress("reads the cluster") as say:
         for run, given in enumerate(_inputs(args), start=1):

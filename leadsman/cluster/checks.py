@@ -180,8 +180,7 @@ def node_affinity(candidate: Candidate) -> Iterator[Check]:
     """Refuses nodes by nodeSelector and node affinity, as pkg/scheduler/framework/plugins/nodeaffinity does."""
     if candidate.pod.constraints.node_selector or candidate.pod.constraints.node_affinity is not None:
         yield Check(
-            ~selected(candidate),
-            "the node does not match the pod's nodeSelector or its required node affinity",
+            ~selected(candidate), "the node does not match the pod's nodeSelector or its required node affinity"
         )
 
 

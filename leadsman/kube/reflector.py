@@ -15,14 +15,7 @@ from leadsman.kube.bounded_metadata import cut_fields
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, Gone, NotFound, ResponseTooLarge, StreamSilent, Unavailable
 from leadsman.kube.listing import ListOptions, ObjectList
-from leadsman.kube.object_changes import (
-    ChangeType,
-    HasMetadata,
-    ObjectChange,
-    ObjectKey,
-    WatchBatch,
-    object_key,
-)
+from leadsman.kube.object_changes import ChangeType, HasMetadata, ObjectChange, ObjectKey, WatchBatch, object_key
 from leadsman.kube.objects import ObjectIdentity
 from leadsman.runtime.backoff import Backoff
 from leadsman.runtime.log_limit import LogLimit

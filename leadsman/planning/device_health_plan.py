@@ -286,12 +286,7 @@ class _Marks:
     """Devices that are marked, decided one by one within the limits."""
 
     def __init__(
-        self,
-        marked: set[str],
-        judged: Mapping[str, _Judged],
-        policy: DeviceHealthPolicy,
-        marked_at: float,
-        now: float,
+        self, marked: set[str], judged: Mapping[str, _Judged], policy: DeviceHealthPolicy, marked_at: float, now: float
     ) -> None:
         self.marked, self.withheld, self.marked_at = marked, dict[str, str](), marked_at
         self._judged, self._policy, self._now = judged, policy, now

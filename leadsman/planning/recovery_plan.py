@@ -106,11 +106,7 @@ REPLACED_ELSEWHERE = frozenset({"ReplicaSet", "ReplicationController"})
 
 
 def why_withheld(
-    name: str,
-    nodes: Mapping[str, NodeVerdict],
-    cluster: Cluster,
-    spent: int,
-    budget: RecoveryBudget,
+    name: str, nodes: Mapping[str, NodeVerdict], cluster: Cluster, spent: int, budget: RecoveryBudget
 ) -> str:
     """Says why nothing may be done about the dead node; "": it may. spent: nodes failed over within the window."""
     if not allowed_nodes(len(nodes), budget):

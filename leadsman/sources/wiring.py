@@ -101,9 +101,7 @@ class ClusterSources:
         self.client, namespace = ApiClient(access), settings.self_healing_namespace
         self.workloads = WorkloadFollower(self.client)
         self.nodes = NodeFollower(
-            self.client,
-            with_annotations=settings.node_annotations,
-            with_addresses=bool(settings.delays.goldpinger_url),
+            self.client, with_annotations=settings.node_annotations, with_addresses=bool(settings.delays.goldpinger_url)
         )
         self.self_healing = SelfHealingFollower(self.client, namespace) if namespace else None
         self.backups = BackupFollower(self.client, namespace) if namespace else None

@@ -18,7 +18,7 @@ from leadsman.kube.bounded_metadata import BoundedLabels
 from leadsman.kube.client import ApiClient
 from leadsman.kube.decoding import decode_json
 from leadsman.kube.events import EventWriter
-from leadsman.kube.objects import ObjectMeta, ObjectReference, PartialObjectMetadata
+from leadsman.kube.objects import ObjectMeta, PartialObjectMetadata
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.cluster.cluster_follower import ClusterFollower
 from leadsman.sources.delay.matrix import DelayMatrix
@@ -66,16 +66,7 @@ class Told:
     def __init__(self) -> None:
         self.events: list[Any] = []
 
-    def record(
-        self,
-        about: ObjectReference,
-        reason: str,
-        note: str,
-        action: str,
-        warning: bool = False,
-        api_version: str = "v1",
-        name: str = "",
-    ) -> None:
+    def record(self, about: Any, reason: str, note: str, action: str, warning: bool, api: str, name: str) -> None:
         self.events.append(SimpleNamespace(about=about, reason=reason, note=note, warning=warning, name=name))
 
 

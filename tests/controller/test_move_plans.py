@@ -17,26 +17,10 @@ from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient, ApiRequest
 from leadsman.planning.moves.plan_run import MovePlanLimits
 from leadsman.planning.replacement_plan import ReplacementSettings
-from leadsman.published.moves import (
-    MOVE_PLAN,
-    HandedOverPlan,
-    MovePlan,
-    PlannedMove,
-    PlanOrigin,
-    PlanRequest,
-    RunState,
-)
+from leadsman.published.moves import MOVE_PLAN, HandedOverPlan, MovePlan, PlannedMove, PlanOrigin, PlanRequest, RunState
 from leadsman.sources.cluster.cluster_follower import ClusterFollower
 from leadsman.testbed.api_objects import ObjectPath
-from tests.controller.followed import (
-    KnownHolds,
-    bind_placeholders,
-    event_writer,
-    followed,
-    owned_pod,
-    put_nodes,
-    tools,
-)
+from tests.controller.followed import KnownHolds, bind_placeholders, event_writer, followed, owned_pod, put_nodes, tools
 from tests.testbed.scripted_api_server import FakeApiServer
 from tests.waiting import until
 

@@ -157,8 +157,7 @@ async def test_a_new_leader_knows_the_backups_and_the_spent_budget(cluster: Clus
 
 
 async def test_a_pod_whose_backup_died_with_its_node_is_deleted_only_once_another_node_holds_its_room(
-    api: FakeApiServer,
-    client: ApiClient,
+    api: FakeApiServer, client: ApiClient
 ) -> None:
     async with started(api, client, RecoveryBudget(least_nodes=9, fresh_ratio=0.0), bound_to="edge-3") as cluster:
         assert await cluster.cover() == "edge-2"

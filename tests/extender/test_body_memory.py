@@ -73,9 +73,7 @@ def test_20_000_nodes_are_read_and_no_more(count: int) -> None:
     ],
     ids=["empty nodes", "zeros", "names", "one name", "one node", "labels", "owners"],
 )
-def test_9_mb_of_tiny_values_or_of_one_are_refused_at_a_fraction_of_their_size(
-    make: Callable[[], bytes],
-) -> None:
+def test_9_mb_of_tiny_values_or_of_one_are_refused_at_a_fraction_of_their_size(make: Callable[[], bytes]) -> None:
     """Decoded, the first are 190 MB and the labels 100 MB."""
     body = make()
     text, peak = refusal_peak(body)

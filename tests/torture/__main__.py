@@ -8,11 +8,12 @@ import time
 from collections.abc import Iterator, Sequence
 from random import Random, SystemRandom
 
+from leadsman.runtime.text_table import align_columns
 from leadsman.testbed import virtual_network
-from tests.torture import checker, control_plane_faults, etcd_faults, hostile, load, log, moving, node_faults, report
+from tests.torture import checker, control_plane_faults, etcd_faults, hostile, load, log, moving, node_faults
 from tests.torture.cluster import Cluster, memory_limit, new_folder
 from tests.torture.load import SchedulerClient
-from tests.torture.log import Answered, Injected, MemoryPeak
+from tests.torture.log import Answered, Attacked, Injected, MemoryPeak
 from tests.torture.recorder import Recorder
 from tests.torture.rows import ROWS, Row, Stage
 from tests.torture.shape import EXTENDERS
@@ -144,6 +145,37 @@ async def torture(torn: Cluster, names: Sequence[str], minutes: float) -> dict[s
             await asyncio.gather(*loops, return_exceptions=True)
 
 
+HEAD = ("row", "load held", "slowest", "injected", "survived", "violations", "recovered in", "memory peak")
+
+
+def table(run: checker.RunLog, violations: Sequence[checker.Violation]) -> str:
+    """A line a row, then each violation."""
+    rows = [HEAD, *(_cells(run, row, violations) for row in run.of(Injected))]
+    broken = [f"{one.promise}  at {one.at:.1f}  [{one.row or 'no row'}]  {one.text}" for one in violations]
+    return "\n".join([*align_columns(rows), "", *broken[:50], *(["…"] if len(broken) > 50 else [])])
+
+
+def _cells(run: checker.RunLog, row: Injected, violations: Sequence[checker.Violation]) -> tuple[str, ...]:
+    asked = checker.answers_during(run, row)
+    broken = sum(row.row in one.row.split(" + ") and row.at <= one.at <= row.until for one in violations)
+    attacks = sum(row.at <= one.at <= row.until for one in run.of(Attacked))
+    peaks: dict[str, int] = {}
+    for peak in run.of(MemoryPeak):
+        if row.row in peak.row.split(" + ") and row.until <= peak.at <= row.until + 1:
+            kind = peak.process.partition("-")[0]
+            peaks[kind] = max(peak.peak_bytes >> 20, peaks.get(kind, 0))
+    return (
+        row.row,
+        f"{checker.held_ratio(asked):.1%} of {len(asked)}",
+        f"{1e3 * max((one.seconds for one in asked), default=0.0):.0f} ms",
+        str(attacks or "-"),
+        "NO" if broken else "yes",
+        str(broken),
+        "; ".join(f"{each.what} {checker.seconds_or_never(each.took_seconds)}" for each in row.recoveries),
+        ", ".join(f"{kind} {mib} MiB" for kind, mib in peaks.items()),
+    )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser("python -m tests.torture", description=__doc__)
     parser.add_argument("--minutes", type=float, default=60.0, help="how long, start included (default 60)")
@@ -168,7 +200,7 @@ def main() -> int:
     finally:
         log.write(torn.folder / "log.jsonl", torn.log)
     run, violations = checker.RunLog(torn.log), checker.check(torn.log)
-    print(report.table(run, violations))
+    print(table(run, violations))
     print("\n".join(f"skipped {name}: {why}" for name, why in skipped.items()))
     did = f"{len(run.of(Injected))} rows, {len(run.of(Answered))} pods scheduled"
     print(f"{did}, {len(violations)} violations; seed {seed}")

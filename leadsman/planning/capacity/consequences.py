@@ -8,13 +8,7 @@ from msgspec.structs import replace
 
 from leadsman.cluster.checks import NodeColumns
 from leadsman.cluster.model import ClusterPod
-from leadsman.planning.backups.backup_plan import (
-    SCOPES,
-    BackupScope,
-    Failure,
-    FailureDomain,
-    never_replaced,
-)
+from leadsman.planning.backups.backup_plan import SCOPES, BackupScope, Failure, FailureDomain, never_replaced
 from leadsman.planning.backups.reserve import HOSTNAME_LABEL, Columns, Ints, copies
 from leadsman.planning.capacity.count import PackingSolver, fits, limits
 from leadsman.planning.capacity.fit_model import CapacityModel, without_counted

@@ -46,10 +46,7 @@ class Wish(Struct, frozen=True):
 
 
 def order_moves(
-    situation: Situation,
-    wishes: Sequence[Wish],
-    backups: BackupSettings | None,
-    avoid: frozenset[str] = frozenset(),
+    situation: Situation, wishes: Sequence[Wish], backups: BackupSettings | None, avoid: frozenset[str] = frozenset()
 ) -> "Ordering":
     """Returns the order of the wishes that can be fulfilled, in which each is valid, those wished first where that is
     free.

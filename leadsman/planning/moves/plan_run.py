@@ -113,10 +113,7 @@ class PlanRun:
                 continue
             outcome = _OUTCOMES[ended.result]
             self._moves[number] = replace(
-                self._moves[number],
-                outcome=outcome,
-                note=ended.note,
-                landed_on=ended.landed_on,
+                self._moves[number], outcome=outcome, note=ended.note, landed_on=ended.landed_on
             )
 
     def _end_or_begin(self) -> None:

@@ -142,11 +142,7 @@ def _settled(situation: Situation, choosing: set[str]) -> Situation:
 
 
 def _options(
-    pod: ClusterPod,
-    staying: Situation,
-    settings: BackupSettings,
-    columns: Columns,
-    position: Mapping[str, int],
+    pod: ClusterPod, staying: Situation, settings: BackupSettings, columns: Columns, position: Mapping[str, int]
 ) -> PodOptions:
     """Returns the places and backups that a pod may choose.
 

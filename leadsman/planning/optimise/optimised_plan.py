@@ -12,14 +12,7 @@ from msgspec.structs import replace
 from leadsman.cluster.model import Cluster, ClusterPod
 from leadsman.cluster.resources import Resources, amount_text
 from leadsman.decision.model import PodInfo
-from leadsman.planning.backups.backup_plan import (
-    SCOPES,
-    Backup,
-    BackupPlan,
-    BackupSettings,
-    Uncovered,
-    broken_promises,
-)
+from leadsman.planning.backups.backup_plan import SCOPES, Backup, BackupPlan, BackupSettings, Uncovered, broken_promises
 from leadsman.planning.backups.reserve import reserves_of
 from leadsman.planning.optimise.choices import Choices, Ended, Found, Score
 from leadsman.planning.optimise.cluster_problem import ClusterProblem

@@ -11,12 +11,7 @@ import msgspec
 from msgspec import Struct, structs
 from prometheus_client import Metric
 
-from leadsman.decision.inputs import (
-    DEFAULT_MAX_AGE_SECONDS,
-    SnapshotMetrics,
-    TasPolicies,
-    TelemetryInputs,
-)
+from leadsman.decision.inputs import DEFAULT_MAX_AGE_SECONDS, SnapshotMetrics, TasPolicies, TelemetryInputs
 from leadsman.decision.telemetry.taspolicy import (
     MAX_SPEC_BYTES,
     TASPOLICY_GROUP,

@@ -40,11 +40,7 @@ def test_what_a_host_has_not_is_no_data(tree: Tree, files, collect, reason: str)
             r"proc/stat: .*could not convert",
         ),
         ({"proc/meminfo": "MemTotal: 8 kB"}, compute.collect_memory, r"proc/meminfo: .*MemFree"),
-        (
-            {"proc/diskstats": " 8 0 sda 1 1 4 2 3 2 6 4 0 5 6 0 0"},
-            disks.collect_disks,
-            "proc/diskstats: .*not sure",
-        ),
+        ({"proc/diskstats": " 8 0 sda 1 1 4 2 3 2 6 4 0 5 6 0 0"}, disks.collect_disks, "proc/diskstats: .*not sure"),
         ({"proc/net/dev": f"{HEAD}eth0: 1 2 3"}, network.collect_network, r"net/dev.*3 columns, must be 16"),
         ({"proc/sys/net/netfilter/nf_conntrack_count": "many"}, network.collect_conntrack, "nf_conntrack_count"),
         ({"proc/sys/net/netfilter/nf_conntrack_count": ""}, network.collect_conntrack, "nf_conntrack_count"),

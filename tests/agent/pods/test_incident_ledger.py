@@ -6,13 +6,7 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from agent.pods.incident_ledger import (
-    DEFAULT_LIMITS,
-    RUN_SECONDS_QUALITY,
-    CountedTotals,
-    IncidentLedger,
-    LedgerLimits,
-)
+from agent.pods.incident_ledger import DEFAULT_LIMITS, RUN_SECONDS_QUALITY, CountedTotals, IncidentLedger, LedgerLimits
 from leadsman.rewards import reward_updates
 from leadsman.rewards.incident_causes import IncidentCause
 from leadsman.state import keys

@@ -143,9 +143,7 @@ async def test_a_stolen_token_ends_with_its_pod(locked: Locked) -> None:
         await store.write([Put(A_HEARTBEAT, b"2")])
 
 
-async def test_a_token_is_reviewed_once_and_outlives_an_api_server_that_is_away_but_not_itself(
-    locked: Locked,
-) -> None:
+async def test_a_token_is_reviewed_once_and_outlives_an_api_server_that_is_away_but_not_itself(locked: Locked) -> None:
     store = locked.store("of-a")
     for _ in range(3):
         await store.write([Put(A_HEARTBEAT, b"1")])
@@ -158,9 +156,7 @@ async def test_a_token_is_reviewed_once_and_outlives_an_api_server_that_is_away_
         await store.write([Put(A_HEARTBEAT, b"3")])
 
 
-async def test_who_shows_ever_new_tokens_keeps_neither_the_api_server_busy_nor_who_is_known_out(
-    locked: Locked,
-) -> None:
+async def test_who_shows_ever_new_tokens_keeps_neither_the_api_server_busy_nor_who_is_known_out(locked: Locked) -> None:
     known = locked.store("of-a")
     await known.write([Put(A_HEARTBEAT, b"1")])
     for number in range(2 * clients.REVIEWS_AT_ONCE):

@@ -5,12 +5,7 @@ from leadsman.network import rtt_model
 from leadsman.network.embedding import mean_and_spread
 from leadsman.network.estimates import NetworkEstimates
 from leadsman.network.measured_pairs import Floats
-from leadsman.network.rtt_model import (
-    MAX_SHARED_ERROR,
-    SELF_KERNEL,
-    fit_residual,
-    nystrom_features,
-)
+from leadsman.network.rtt_model import MAX_SHARED_ERROR, SELF_KERNEL, fit_residual, nystrom_features
 
 
 @pytest.fixture(scope="module")

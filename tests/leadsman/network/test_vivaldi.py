@@ -8,13 +8,7 @@ from hypothesis import strategies as st
 
 from leadsman.network import vivaldi
 from leadsman.network.measured_pairs import Floats
-from leadsman.network.vivaldi import (
-    Coordinate,
-    VivaldiState,
-    estimate_ms,
-    initial_state,
-    update,
-)
+from leadsman.network.vivaldi import Coordinate, VivaldiState, estimate_ms, initial_state, update
 
 ROUNDS = 250
 

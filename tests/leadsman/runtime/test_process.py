@@ -50,9 +50,7 @@ def endless() -> list[threading.Thread]:
     return [each for each in threading.enumerate() if each.name == "endless"]
 
 
-async def test_one_who_is_cancelled_leaves_and_the_process_can_end(
-    until: Callable[..., Awaitable[None]],
-) -> None:
+async def test_one_who_is_cancelled_leaves_and_the_process_can_end(until: Callable[..., Awaitable[None]]) -> None:
     """The thread is a daemon, and its late result falls into nothing."""
     release = threading.Event()
     work = asyncio.create_task(run_in_daemon_thread(lambda: release.wait(5), "endless"))

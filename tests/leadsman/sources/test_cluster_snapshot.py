@@ -217,10 +217,7 @@ HEAD = '{"apiVersion": "leadsman.dev/v1alpha1", "kind": "ClusterSnapshot"'
             '$.inputs.policy..delay.statistic: got "p99"; invalid enum value',
         ),
         (HEAD + ', "inputs": {"colours": {"a": 1}}}', "$.inputs.colours.a: no such table"),
-        (
-            HEAD + ', "inputs": {"telemetry": {"loaded": true}}}',
-            "$.inputs: KeyError('max_ages') is missing",
-        ),
+        (HEAD + ', "inputs": {"telemetry": {"loaded": true}}}', "$.inputs: KeyError('max_ages') is missing"),
         (
             HEAD + ', "inputs": {"snapshot.nodes": {"a": {"latency": {"peers": {"b": {"sent": 1, "received": 2}}}}}}}',
             "$.inputs.snapshot.nodes.a.latency.peers[...]: received 2 of 1 probes sent",

@@ -17,12 +17,7 @@ from leadsman.decision.decide import filter_nodes
 from leadsman.decision.inputs import DecisionInputs, DeviceInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
-from leadsman.sources.device_reservations import (
-    LEASE_REUSE_SECONDS,
-    MAX_NODES,
-    RESERVED_SECONDS,
-    DeviceReservations,
-)
+from leadsman.sources.device_reservations import LEASE_REUSE_SECONDS, MAX_NODES, RESERVED_SECONDS, DeviceReservations
 from leadsman.state import keys
 from leadsman.state.snapshot import Snapshot
 from leadsman.state.store import Listing, Put, Unavailable

@@ -85,8 +85,7 @@ def divided(node: str = "edge-1") -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("given", "free"),
-    [((), 4), (("whole",), 0), (("half-0",), 2), (("half-0", "half-1"), 0), (("quarter",), 2)],
+    ("given", "free"), [((), 4), (("whole",), 0), (("half-0",), 2), (("half-0", "half-1"), 0), (("quarter",), 2)]
 )
 def test_a_part_of_a_card_is_free_while_the_card_has_left_what_it_takes(given: tuple[str, ...], free: int) -> None:
     found = drivers(divided(), [claim(*given)])

@@ -15,14 +15,7 @@ from leadsman.decision.decide import FilterResult
 from leadsman.decision.model import CandidateNodes
 from leadsman.sources.recording.messages import DecidedRequest, RequestEncoder
 from leadsman.sources.recording.reader import RecordedRequest, Recording
-from leadsman.sources.recording.segments import (
-    HEAD,
-    MARK,
-    RingFolderError,
-    RingTooSmall,
-    SegmentRing,
-    segment_paths,
-)
+from leadsman.sources.recording.segments import HEAD, MARK, RingFolderError, RingTooSmall, SegmentRing, segment_paths
 from tests.changing_inputs import NODES, changing_inputs, random_pod
 
 NOISE = os.urandom(1 << 20)
