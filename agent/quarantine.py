@@ -7,7 +7,7 @@ MAX_PAUSE_SECONDS = 300.0
 
 
 class Quarantine(Struct, frozen=True):
-    """The rest of what was late. overruns: in a row. began_seconds, not_before_seconds: monotonic."""
+    """The pause of what was late. overruns: in a row. began_seconds, not_before_seconds: monotonic."""
 
     overruns: int
     began_seconds: float

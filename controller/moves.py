@@ -53,6 +53,7 @@ from leadsman.published.moves import (
     Outcome,
     PlanProgress,
     RunState,
+    is_under_way,
 )
 from leadsman.published.self_healing import Hold
 from leadsman.runtime.problem_log import ProblemLog
@@ -74,7 +75,7 @@ def hold_body(action: HoldRoom, settings: PlaceholderSettings) -> dict[str, Any]
 
 
 def eviction_body(action: EvictPod) -> dict[str, Any]:
-    """Makes an eviction of policy/v1. Raises Conflict when the pod of this name is now another one."""
+    """Makes an eviction of policy/v1, which the API server refuses when the pod of this name is another one by then."""
     return {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
@@ -264,7 +265,7 @@ class Replacement(Keeper):
             self._tell_end(ended)
         for uid, report in plan.no_fix.items():
             if self._reported.get(uid) != report.why:
-                _log.warning("nothing can be done for pod %s/%s: %s", report.namespace, report.name, report)
+                _log.warning("nothing can be done for pod %s/%s: %s", report.namespace, report.name, report.text)
                 about = ObjectReference("Pod", report.namespace, report.name, uid)
                 self.tools.tell(about, "NoFix", report.text, "Replace", warning=True)
         self._reported = {uid: report.why for uid, report in plan.no_fix.items()}
@@ -363,8 +364,9 @@ class Rebalancer(Keeper):
             _log.info("pod %s/%s is not re-balanced: %s", each.namespace, each.name, each.why)
         if not plan.moves:
             return
-        await self._object.read()
-        if not self._is_busy():
+        if self._is_busy(await self._object.read()):
+            self.hurry()
+        else:
             await self._object.write(HandedOverPlan(plan))
 
     def page(self) -> Mapping[str, Any]:
@@ -375,13 +377,10 @@ class Rebalancer(Keeper):
             "left_out": {f"{each.namespace}/{each.name}": each.why for each in left_out},
         }
 
-    def _is_busy(self) -> bool:
-        """Tells whether pods are being moved, or a plan waits or is paused; also before that is known."""
+    def _is_busy(self, handed_over: HandedOverPlan | None = None) -> bool:
+        """Tells whether pods are being moved, or a plan is under way; also before that is known."""
         plan = self._replacement.plan
-        if plan is None or plan.memory.state.moves:
-            return True
-        progress = plan.memory.state.progress
-        return progress is not None and progress.state in (RunState.RUNNING, RunState.PAUSED)
+        return plan is None or bool(plan.memory.state.moves) or is_under_way(handed_over, plan.memory.state.progress)
 
     async def _plan(self, cluster: Cluster) -> MovePlan:
         carried_out = self._replacement.plan

@@ -11,7 +11,7 @@ PACKAGES = ("agent", "controller", "extender", "leadsman")
 
 BREAKS = {
     "The core is pure": ("leadsman/decision/decide.py", "from leadsman.state.etcd_store import EtcdStore"),
-    "Data flows one way": ("leadsman/cluster/model.py", "from leadsman.decision import workloads"),
+    "Data flows one way": ("leadsman/cluster/model.py", "from leadsman.decision import decide"),
     "A decision reads one way": ("leadsman/decision/model.py", "from leadsman.decision.delay import bounds"),
     "A bound is evaluated once": (
         "leadsman/decision/delay/rtt_table.py",

@@ -20,7 +20,7 @@ from leadsman.kube.names import PLACEHOLDER_NAMESPACE
 from leadsman.kube.resources import PODS, RESOURCE_QUOTAS
 from leadsman.planning.moves.plan_run import MovePlanLimits, why_refused
 from leadsman.planning.moves.search import why_quota_refuses
-from leadsman.published.moves import MOVE_PLAN, HandedOverPlan, MovePlan, PlanRequest, RunState
+from leadsman.published.moves import MOVE_PLAN, HandedOverPlan, MovePlan, is_under_way
 from leadsman.sources.cluster.cluster_follower import ClusterAssembly
 from leadsman.sources.cluster.cluster_objects import QuotaObject
 from leadsman.sources.cluster.pod_object import PodObject
@@ -73,9 +73,7 @@ async def _hand_over(client: ApiClient, plan: MovePlan, args: argparse.Namespace
     before, run = await plan_object.read(), await read_progress(client, args.namespace)
     if before is not None and before.plan.id == plan.id:
         return _Handover("this very plan was handed over already; plan again")
-    asked = before is not None and before.request is not PlanRequest.ABORT
-    unseen = before is not None and (run is None or run.plan != before.plan.id)
-    if (asked and unseen) or (run is not None and run.state in (RunState.RUNNING, RunState.PAUSED)):
+    if is_under_way(before, run):
         return _Handover("another plan is being carried out; wait for its end, or `leadsman plan abort` it")
     cluster = await _read_cluster(client, plan)
     reason = why_refused(plan, set(cluster.pods), MovePlanLimits(), time.time()) or _why_quotas_refuse(plan, cluster)

@@ -1,4 +1,4 @@
-"""Explains a Decision as data: for each node its verdict, reasons, scores and values. `explain_text` formats it.
+"""Explains a Decision as data: for each node its verdict, reasons, scores and values. `format_explanation` prints it.
 
 The reasons and scores are the Decision's own. Only the values behind them are computed again, by the same plugins from
 the same inputs.

@@ -15,7 +15,7 @@ from leadsman.decision.telemetry.taspolicy import PolicyKey, RefusedPolicy, TasP
 from leadsman.decision.view import View, Views
 from leadsman.state.snapshot import Freshness, Snapshot
 
-# What delays are taken from besides the agents' own reports; implemented in `delays`.
+# What delays are taken from besides the agents' own reports; implemented in `leadsman.sources.delay`.
 #
 # Objects of these shapes are immutable views of one moment: a new one when anything changes, so that what was
 # computed from the old one can be kept by its identity. Round trips are in ms, finite and at least 0; times are
@@ -227,7 +227,7 @@ class TasPolicies(Struct, frozen=True):
 class Readings(Struct, frozen=True, eq=False):
     """The values of one metric; a node without a value is absent.
 
-    values: node → nanos (see `quantity`).
+    values: node → nanos (see `leadsman.kube.quantity`).
     read_at: node → monotonic seconds; None: all are fresh.
     oldest_read_at: the least of read_at.
     """

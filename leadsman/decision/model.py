@@ -20,7 +20,7 @@ from leadsman.runtime.text_table import one_line
 class PodInfo(Struct, frozen=True):
     """Says what decisions use of a pod.
 
-    workload: what it belongs to, as `deployment/web` (`workloads`); "": unknown.
+    workload: what it belongs to, as `deployment/web`; "": unknown.
     excess: which labels and annotations that decide are missing here, because there are too many; "" when none is. Such
     a pod is refused as one whose bounds cannot be read.
     priority: of its PriorityClass.

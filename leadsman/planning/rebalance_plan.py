@@ -41,7 +41,7 @@ def plan_rebalance(
     """Returns the moves with the most gain. Empty when nothing is worth a move.
 
     departures: which owners' pods left which nodes, and when: what the last moves left behind.
-    now: Unix seconds, as in departures.
+    taken_at: as the plan has it. now: Unix seconds, as in departures.
     avoid: dead and suspect nodes.
     """
     cluster = situation.cluster

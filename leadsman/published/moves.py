@@ -207,6 +207,15 @@ class PlanProgress(Struct, frozen=True):
         return sum(each.outcome is outcome for each in self.moves)
 
 
+def is_under_way(handed_over: HandedOverPlan | None, progress: PlanProgress | None) -> bool:
+    """Tells whether a plan is carried out, is paused or waits to be seen: no other may take its place."""
+    if progress is not None and progress.state in (RunState.RUNNING, RunState.PAUSED):
+        return True
+    if handed_over is None or handed_over.request is PlanRequest.ABORT:
+        return False
+    return progress is None or progress.plan != handed_over.plan.id
+
+
 class MoverState(Struct, frozen=True):
     """Everything that the mover knows; it writes this before it does anything.
 

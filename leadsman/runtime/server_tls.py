@@ -149,7 +149,7 @@ def _server_context(files: TlsFiles) -> ssl.SSLContext:
             made.load_verify_locations(files.client_ca)
         # A password, or OpenSSL asks for one on the terminal.
         made.load_cert_chain(files.certificate, files.key, password="")
-    except (ssl.SSLError, OSError) as error:
+    except OSError as error:  # ssl.SSLError among them
         raise ValueError(f"{error}; must be certificates and an unencrypted key, as PEM") from error
     return made
 

@@ -13,7 +13,7 @@ MAX_ANNOTATIONS_BYTES = 256 << 10
 
 
 class ObjectPath(NamedTuple):
-    """Splits a path such as /apis/apps/v1/namespaces/web/replicasets/front/status into its parts.
+    """The parts of a path such as /apis/apps/v1/namespaces/web/replicasets/front/status.
 
     collection: "/apis/apps/v1/replicasets" here.
     namespace: "" for all namespaces, or where objects have none.

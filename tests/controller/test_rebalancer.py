@@ -13,7 +13,7 @@ from controller.settings import SelfHealingSettings
 from leadsman.kube.client import ApiClient
 from leadsman.planning.rebalance_plan import RebalanceSettings
 from leadsman.planning.replacement_plan import ReplacementMemory, ReplacementPlan
-from leadsman.published.moves import MOVE_PLAN, Departure, MoverState, PlanOrigin
+from leadsman.published.moves import MOVE_PLAN, Departure, HandedOverPlan, MovePlan, MoverState, PlanOrigin, PlanRequest
 from leadsman.state.metric_names import CPU_PRESSURE
 from leadsman.state.records import Hardware, Heartbeat
 from leadsman.state.snapshot import NodeState, Snapshot
@@ -78,3 +78,16 @@ async def test_what_was_moved_before_counts(balanced: Balanced) -> None:
     balanced.carrier.plan = last_plan(departures=(Departure("rs-web", "edge-2", 5000.0, landed_on="edge-1"),))
     await balanced.after_a_while()
     assert await balanced.object.read() is None
+
+
+@pytest.mark.parametrize(
+    ("request_of_it", "left"), [(PlanRequest.RUN, PlanOrigin.DRAIN), (PlanRequest.ABORT, PlanOrigin.REBALANCE)]
+)
+async def test_a_plan_that_waits_to_be_seen_is_replaced_only_when_it_was_aborted(
+    request_of_it: PlanRequest, left: PlanOrigin, balanced: Balanced
+) -> None:
+    await balanced.object.write(HandedOverPlan(MovePlan(origin=PlanOrigin.DRAIN, taken_at=5000.0), request_of_it))
+    await balanced.after_a_while()
+    given = await balanced.object.read()
+    assert given is not None
+    assert given.plan.origin is left

@@ -118,10 +118,11 @@ async def test_nothing_is_done_before_the_state_is_written(one: Cluster) -> None
     assert len(one.holds()) == 1
 
 
-async def test_no_fix_is_an_event_once_for_each_reason(one: Cluster) -> None:
+async def test_no_fix_is_an_event_once_for_each_reason(one: Cluster, caplog: pytest.LogCaptureFixture) -> None:
     one.to_edge_3 = 7.0
     for _ in range(3):
         await one.step()
     [note] = one.events("NoFix")
     assert "bound edge-1 within 5 ms, delay 9 ms (by static)" in note
+    assert f"nothing can be done for pod shop/web-1: {note}" in caplog.messages
     assert one.replacement.page()["no_fix"] == {"shop/web-1": note}

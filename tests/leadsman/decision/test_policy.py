@@ -2,8 +2,11 @@
 
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +17,13 @@ EXAMPLE = Path(__file__).parents[3] / "examples" / "policy.yaml"
 
 
 def test_the_example_is_the_defaults() -> None:
-    assert parse(EXAMPLE.read_text()) == Policy()
+    text = EXAMPLE.read_text()
+    assert parse(text) == Policy()
+    assert fields(yaml.safe_load(text)) == fields(msgspec.to_builtins(Policy()))
+
+
+def fields(section: Any) -> Any:
+    return {name: fields(value) for name, value in section.items()} if isinstance(section, dict) else ...
 
 
 @pytest.mark.parametrize(
