@@ -5,5 +5,5 @@
 
 The cluster runs (`cluster`), a steady load asks it (`load`), a recorder writes down what happened (`recorder`, `log`),
 rows break it and heal it (`*_faults`, `hostile`), and `checker` says from the log alone which promise was broken. The
-table is in benchmarks/end-to-end.md. `checker`, `pushes` and `report` are pure.
+table is in benchmarks/end-to-end.md. `checker` and `pushes` are pure.
 """
