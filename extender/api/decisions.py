@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from extender.api.delays import NodeNameGroups
 from extender.api.live import LiveState
 from extender.api.requests import PAGED, SEARCHED, ListPage, ListQuery, RequestError, Route, iso, one_of, read_body
-from extender.api.what_if import ALLOWED, FilterNodes, decide_on_pod, read_pod, remedies
+from extender.api.what_if import ALLOWED, DEFAULT_NAMESPACE, FilterNodes, decide_on_pod, read_pod, remedies
 from extender.body_limits import RequestRefused
 from extender.journal import MAX_PODS, JournalEntry
 from leadsman.decision.decide import filter_nodes
@@ -69,9 +69,13 @@ class DecisionDetail(Struct, frozen=True):
 
 
 class WhatIfRequest(Struct, frozen=True):
-    """Asks what would be decided on a pod, given as YAML: a pod, or a workload with a pod template."""
+    """Asks what would be decided on a pod, given as YAML: a pod, or a workload with a pod template.
+
+    namespace: of a document that names none.
+    """
 
     yaml: str
+    namespace: str = DEFAULT_NAMESPACE
 
 
 FILTER, PRIORITIZE = "filter", "prioritize"
@@ -170,7 +174,7 @@ async def pod(live: LiveState, request: web.Request) -> DecisionDetail:
     if entry is None:
         why = (
             f"no decision on {namespace}/{name} is kept here: it may be misspelt, not asked about yet, placed long ago"
-            " or decided by another replica; leadsman explain asks them all"
+            " or decided by another replica; `leadsman explain --extender kubectl` asks them all"
         )
         raise RequestError(404, why, "name", f"{namespace}/{name}", "what GET /decisions lists")
     return await _detail(live, request, entry)
@@ -180,7 +184,9 @@ async def what_if(live: LiveState, request: web.Request) -> DecisionDetail:
     asked = await read_body(request, WhatIfRequest)
     inputs, core = live.sources.inputs.current_inputs(), live.sources.core
     try:
-        entry = await live.on_worker(lambda: decide_on_pod(read_pod(asked.yaml), inputs.snapshot.nodes, inputs, core))
+        entry = await live.on_worker(
+            lambda: decide_on_pod(read_pod(asked.yaml, asked.namespace), inputs.snapshot.nodes, inputs, core)
+        )
     except RequestRefused as error:
         raise RequestError(error.status, str(error), "yaml", "", ALLOWED) from error
     return await _detail(live, request, entry)

@@ -25,6 +25,7 @@ from leadsman.kube.names import DELAY_ANNOTATION, DELAY_LABEL_PREFIX
 from leadsman.state.records import LONGEST_PROBE_SECONDS
 from leadsman.state.snapshot import Freshness
 
+DEFAULT_NAMESPACE = "default"
 MAX_YAML_BYTES = 256 << 10
 ALLOWED = "YAML of one Pod, Deployment, StatefulSet, DaemonSet, ReplicaSet, Job or CronJob, at most 256 KiB"
 
@@ -39,26 +40,29 @@ def decide_on_pod(
     return JournalEntry(pod, nodes, inputs.now, filter_result, inputs, score_result, inputs if score_result else None)
 
 
-def read_pod(yaml: str) -> PodInfo:
+def read_pod(yaml: str, namespace: str = DEFAULT_NAMESPACE) -> PodInfo:
     """Reads a pod, or the one in a workload's template, as kube-scheduler would send it. Raises RequestRefused."""
-    return read_pod_json(pod_json(yaml))
+    return read_pod_json(pod_json(yaml, namespace))
 
 
-def pod_json(yaml: str) -> bytes:
-    """Returns the pod, or the one in a workload's template, as the API server stores it. Raises RequestRefused."""
+def pod_json(yaml: str, namespace: str = DEFAULT_NAMESPACE) -> bytes:
+    """Returns the pod, or the one in a workload's template, as the API server stores it. Raises RequestRefused.
+
+    namespace: of a document that names none.
+    """
     if len(yaml.encode(errors="replace")) > MAX_YAML_BYTES:
         raise RequestRefused(413, f"the YAML is larger than 256 KiB; allowed: {ALLOWED}")
     try:
         document = yaml_document.load(yaml, MAX_YAML_BYTES)
     except yaml_document.BadDocument as error:
         raise _refused(str(error)) from error
-    return pod_json_of(document)
+    return pod_json_of(document, namespace)
 
 
-def pod_json_of(document: object) -> bytes:
+def pod_json_of(document: object, namespace: str = DEFAULT_NAMESPACE) -> bytes:
     """Does what `pod_json` does with a document that is parsed already. Raises RequestRefused."""
     try:
-        return msgspec.json.encode(_with_default_requests(_pod_of(document)))
+        return msgspec.json.encode(_with_default_requests(_pod_of(document, namespace)))
     except (TypeError, ValueError) as error:
         raise _refused(str(error)) from error
 
@@ -71,14 +75,14 @@ def read_pod_json(manifest: bytes) -> PodInfo:
         raise _refused(str(error)) from error
 
 
-def _pod_of(document: object) -> Mapping[str, Any]:
+def _pod_of(document: object, namespace: str) -> Mapping[str, Any]:
     """Returns the pod itself, or one as its workload makes it. A pod without a name gets one."""
     if not isinstance(document, Mapping):
         raise _refused("the document is not an object")
     kind = document.get("kind")
     metadata = _object(document.get("metadata"), "metadata")
     if kind == "Pod":
-        return {**document, "metadata": _with_names(metadata, metadata)}
+        return {**document, "metadata": _with_names(metadata, metadata, namespace)}
     path = _TEMPLATE_PATHS.get(str(kind))
     if path is None:
         raise _refused(f"kind is {kind!r}")
@@ -87,7 +91,7 @@ def _pod_of(document: object) -> Mapping[str, Any]:
         template = _object(template.get(field), field)
     owner = {"apiVersion": str(document.get("apiVersion", "")), "kind": kind, "name": str(metadata.get("name", ""))}
     owned = {**_object(template.get("metadata"), "metadata"), "ownerReferences": [owner | {"controller": True}]}
-    return {**template, "metadata": _with_names(owned, metadata)}
+    return {**template, "metadata": _with_names(owned, metadata, namespace)}
 
 
 _TEMPLATE_PATHS: Mapping[str, Sequence[str]] = {
@@ -114,8 +118,8 @@ def _with_limits_requested(container: object) -> Mapping[str, Any]:
     return {**container, "resources": {**resources, "requests": {**limits, **requests}}}
 
 
-def _with_names(metadata: Mapping[str, Any], named: Mapping[str, Any]) -> Mapping[str, Any]:
-    names = {"namespace": named.get("namespace") or "default", "name": named.get("name") or "what-if"}
+def _with_names(metadata: Mapping[str, Any], named: Mapping[str, Any], namespace: str) -> Mapping[str, Any]:
+    names = {"namespace": named.get("namespace") or namespace, "name": named.get("name") or "what-if"}
     return {**metadata, **names, "uid": "what-if"}
 
 

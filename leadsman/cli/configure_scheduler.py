@@ -28,6 +28,7 @@ from leadsman.runtime.decode_errors import UNREADABLE, explain
 EXTENDER_SERVICE = "leadsman-extender.leadsman.svc"
 
 CERTIFICATE_FOLDER = "/etc/kubernetes/leadsman"
+DEFAULT_BACKUPS = f"{CERTIFICATE_FOLDER}/backup"
 
 WAITS_FOR_ITSELF = (
     "leadsman configure-scheduler: warning: with --ignorable false every pod waits while no extender answers, and the "
@@ -89,8 +90,8 @@ def file_options(add: Options) -> None:
     )
     add.argument(
         "backups",
-        f"folder of the files as they were before (default {CERTIFICATE_FOLDER}/backup)",
-        f"{CERTIFICATE_FOLDER}/backup",
+        f"folder of the files as they were before (default {DEFAULT_BACKUPS})",
+        DEFAULT_BACKUPS,
         Path,
         metavar="DIR",
     )
@@ -104,10 +105,11 @@ def file_options(add: Options) -> None:
 def main(args: argparse.Namespace) -> int:
     backups = Backups(args.backups, args.file)
     try:
-        return _undo(backups) if args.undo else _configure(args, backups)
+        return _undo(args, backups) if args.undo else _configure(args, backups)
     except OSError as error:
+        undo = f". Files that were already written can be restored with {backups.undo_flags}"
         raise CommandFailed(
-            f"{error.filename}: {error.strerror}; stopped. Files that were already written can be restored with --undo"
+            f"{error.filename}: {error.strerror}; stopped{undo if backups.has_record else ''}"
         ) from error
 
 
@@ -142,20 +144,23 @@ def _configure(args: argparse.Namespace, backups: "Backups") -> int:
         return 0
     print(*map(_diff, changes), sep="", end="")
     for url in sorted({url for change in changes for url in _replaced_extenders(change)}):
-        print(f"\nthe extender at {url} is replaced; --undo brings it back")
+        print(f"\nthe extender at {url} is replaced; {backups.undo_flags} brings it back")
     if args.dry_run:
         return 0
     if not args.elsewhere:
         _check_certificates(configured, changes)
     backups.apply(changes, datetime.now(UTC))
-    print(f"\n{', '.join(change.path for change in changes)} written; --undo restores what was there before.")
+    written = ", ".join(change.path for change in changes)
+    print(f"\n{written} written; {backups.undo_flags} restores what was there before.")
     print("kubelet restarts a static pod by itself. Restart any other kube-scheduler.")
     return 0
 
 
-def _undo(backups: "Backups") -> int:
+def _undo(args: argparse.Namespace, backups: "Backups") -> int:
+    if not backups.has_record:
+        raise CommandFailed(f"{args.file}: no backup of this file in --backups {args.backups}; nothing was undone")
     files = backups.undo()
-    print(f"{', '.join(map(str, files))} restored" if files else "no backup of this file: nothing to undo")
+    print(f"{', '.join(map(str, files))} restored" if files else f"{args.file} is as it was: nothing to undo")
     return 0
 
 
@@ -218,6 +223,12 @@ class Backups:
     def __init__(self, folder: Path, configured: Path) -> None:
         self._folder = folder / str(configured.absolute()).strip("/").replace("/", "_")
         self._record = self._folder / "record.json"
+        self.undo_flags = "--undo" if str(folder) == DEFAULT_BACKUPS else f"--undo --backups {folder}"
+
+    @property
+    def has_record(self) -> bool:
+        """Tells whether the file was configured, and not undone since."""
+        return self._record.exists()
 
     def apply(self, changes: Sequence[FileChange], now: datetime) -> None:
         """Writes the changes. OSError, before anything is changed, when a copy cannot be made."""

@@ -12,6 +12,7 @@ from urllib.parse import quote
 from msgspec.structs import replace
 
 from extender.api.decisions import DecisionDetail, DecisionRow, WhatIfRequest
+from extender.api.what_if import DEFAULT_NAMESPACE
 from leadsman.cli import extender_client, output
 from leadsman.cli.extender_client import ExtenderApi, ExtenderError, asks_kubectl
 from leadsman.cli.flags.options import Options
@@ -31,7 +32,7 @@ def options(add: Options) -> None:
     add.parser.add_argument(
         "-n",
         "--namespace",
-        help="the pod's namespace (default: default; with kubectl that of the context)",
+        help="the pod's namespace, with -f if the file names none (default: default; with kubectl that of the context)",
         metavar="NAMESPACE",
     )
     add.parser.add_argument("-A", "--all-namespaces", action="store_true", help="list decisions of every namespace")
@@ -88,10 +89,14 @@ def _explain_file(args: argparse.Namespace, documents: Sequence[str]) -> None:
     if args.snapshot is not None:
         from leadsman.cli import what_if  # Here: asking an extender needs nothing of it.
 
-        show(lambda yaml: what_if.decide_on_snapshot(yaml, str(args.filename), args.snapshot))
+        show(
+            lambda yaml: what_if.decide_on_snapshot(
+                yaml, str(args.filename), args.snapshot, args.namespace or DEFAULT_NAMESPACE
+            )
+        )
         return
     with extender_client.connect(args) as api:
-        show(lambda yaml: _ask(api, "/what-if", _wants_all(args), WhatIfRequest(yaml)))
+        show(lambda yaml: _ask(api, "/what-if", _wants_all(args), WhatIfRequest(yaml, _namespace(args))))
 
 
 def _ask(api: ExtenderApi, path: str, wants_all: bool, body: object = None) -> DecisionDetail:
@@ -167,7 +172,7 @@ def _list_decisions(args: argparse.Namespace) -> None:
 def _namespace(args: argparse.Namespace) -> str:
     if args.namespace:
         return str(args.namespace)
-    return Kubectl.of(args).namespace() if asks_kubectl(args) else "default"
+    return Kubectl.of(args).namespace() if asks_kubectl(args) else DEFAULT_NAMESPACE
 
 
 def _file_or_stdin(text: str) -> Path:

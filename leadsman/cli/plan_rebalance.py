@@ -12,6 +12,8 @@ from leadsman.planning.rebalance_plan import RebalanceSettings, plan_rebalance
 from leadsman.published.documents import BadDocument
 from leadsman.published.moves import MOVES, Departure
 
+_READS_MOVES = f"kubectl -n leadsman get configmap {MOVES.config_map} -o jsonpath='{{.data.state\\.json}}'"
+
 
 def options(add: Options) -> None:
     settings = RebalanceSettings()
@@ -23,13 +25,7 @@ def options(add: Options) -> None:
         metavar="POINTS",
     )
     add.argument("max-moves", "largest number of moves", settings.max_moves, positive_int)
-    add.argument(
-        "moved-before",
-        f"the state of earlier moves: `kubectl -n leadsman get configmap {MOVES.config_map} -o "
-        f"jsonpath='{{.data.{MOVES.key.replace('.', chr(92) + '.')}}}'`",
-        None,
-        existing_file,
-    )
+    add.argument("moved-before", f"the state of earlier moves: `{_READS_MOVES}`", None, existing_file)
     plan_output_options(add)
     plan_input_options(add)
 
@@ -50,6 +46,9 @@ def _departures(args: argparse.Namespace) -> tuple[Departure, ...]:
     if args.moved_before is None:
         return ()
     try:
-        return MOVES.decode(args.moved_before.read_bytes()).departures
+        data = args.moved_before.read_bytes()
+        if b'"departures"' not in data:  # in a ConfigMap it stands quoted
+            raise BadDocument(f"want what `{_READS_MOVES}` prints")
+        return MOVES.decode(data).departures
     except (BadDocument, OSError) as error:
         raise ValueError(f"{args.moved_before}: {error}") from error

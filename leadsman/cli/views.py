@@ -54,7 +54,10 @@ def state_text(state: State) -> str:
     newest = seen.newest_report_seconds
     rows = [
         ["nodes", ", ".join(f"{count} {status}" for status, count in nodes.items() if count) or "none"],
-        ["pairs", f"{seen.pairs.measured} measured, {seen.pairs.lost} lost, {seen.pairs.estimated} estimated"],
+        [
+            "pairs",
+            f"{seen.pairs.measured} measured, {seen.pairs.lost} directions lost, {seen.pairs.estimated} estimated",
+        ],
         ["newest report", "unknown" if newest is None else f"{newest:.1f} s ago"],
         ["revision", str(seen.revision)],
         ["etcd cluster", seen.cluster or "none"],

@@ -28,7 +28,7 @@ from leadsman.sources.cluster_snapshot import BadSnapshot, read_snapshot
 from leadsman.sources.delay.fitted_estimates import EstimatesOnDemand
 
 
-def decide_on_snapshot(yaml: str, source: str, snapshot: Path) -> DecisionDetail:
+def decide_on_snapshot(yaml: str, source: str, snapshot: Path, namespace: str) -> DecisionDetail:
     """Decides on the snapshot's nodes, and explains it as an extender does. source: the YAML's file. Raises
     ValueError."""
     try:
@@ -41,7 +41,7 @@ def decide_on_snapshot(yaml: str, source: str, snapshot: Path) -> DecisionDetail
     with contextlib.ExitStack() as closing:
         judge, scorer = judges_of_policy(inputs, closing)
         try:
-            manifest = pod_json(yaml)
+            manifest = pod_json(yaml, namespace)
             asked = _as_kube_scheduler_asks(read.cluster, decode_json(manifest, PodObject).model, judge)
             core = DecisionCore(asked, scorer)
             entry = decide_on_pod(read_pod_json(manifest), sorted(read.cluster.nodes), inputs, core)

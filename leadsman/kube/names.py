@@ -5,6 +5,7 @@ The labels that the controller writes are next to the code that does: those of T
 """
 
 DOMAIN = "leadsman.dev"
+"""The domain of our labels and annotations."""
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
 """Kubernetes' label for a node's zone."""
@@ -14,6 +15,8 @@ DELAY_ANNOTATION = f"{DOMAIN}/delay"
 are ignored."""
 
 REPLICAS_ANNOTATION = f"{DOMAIN}/delay-replicas"
+"""Says whether a pod's bounds to a workload are to all of its pods or to the nearest, unless their own lines say it."""
+
 ESTIMATE_ANNOTATION = f"{DOMAIN}/delay-estimate"
 """This annotation says what a pod's bounds do with estimates, unless their own lines say it."""
 

@@ -22,7 +22,8 @@ FILE = ROOT / "daemonset/components/prometheus/rules.yaml"
 
 
 AGENT, EXTENDER = 'up{job="leadsman/leadsman-agent",node="edge-1"}', 'up{job="leadsman-extender",instance="a"}'
-FRESH, STALE = (f'leadsman_state_nodes{{instance="a",freshness="{each}"}}' for each in ("fresh", "stale"))
+FRESH = 'leadsman_state_nodes{instance="a",freshness="fresh"}'
+TWO_AGENTS = {f'up{{job="leadsman/leadsman-agent",node="edge-{number}"}}': "1x60" for number in (1, 2)}
 DECIDED = 'leadsman_extender_decisions_total{verb="filter",result="%s",reason=""}'
 BUCKET = 'leadsman_extender_request_duration_seconds_bucket{verb="filter",code="200",le="%s"}'
 WAITING, LONGEST = "leadsman_bounded_pods_waiting", "leadsman_bounded_pods_longest_wait_seconds"
@@ -57,7 +58,7 @@ def counter(series: str, step: int = 1) -> AlertCase:
 
 CASES = {
     "AgentDown": gauge(AGENT, 0, 1),
-    "NodesStale": AlertCase({FRESH: "90x60", STALE: "10x60"}, {FRESH: "96x60", STALE: "4x60"}),
+    "NodesStale": AlertCase({FRESH: "1x60", **TWO_AGENTS}, {FRESH: "2x60", **TWO_AGENTS}),
     "NoProbeAnswers": gauge('leadsman_prober_fault{node="edge-1"}', 1),
     "PeerLossHigh": AlertCase({SENT: "0+960x60", LOST: "0+120x60"}, {SENT: "0+960x60", LOST: "0+60x60"}),
     "RttRegressed": AlertCase({RTT: "0.01x400 0.02x60"}, {RTT: "0.01x400 0.015x60"}, 440),
@@ -67,6 +68,7 @@ CASES = {
     "EtcdOutOfSpace": counter('leadsman_report_failures_total{cause="OutOfSpace"}'),
     "EtcdFilling": AlertCase({SIZE: "0.6x60"}, {SIZE: "0.4x60"}),
     "EtcdManyLeases": counter("etcd_debugging_lease_granted_total", 2000),
+    "EtcdMemberDown": gauge('up{job="leadsman/leadsman-etcd",pod="leadsman-etcd-0"}', 0, 1),
     "EtcdMemberDiffers": gauge('leadsman_etcd_member_differs{pod="leadsman-etcd-0"}', 1),
     "EtcdClientLimited": counter('leadsman_etcd_gateway_requests_total{pod="leadsman-etcd-0",outcome="limited"}', 10),
     "ExtenderDown": gauge(EXTENDER, 0, 1),
@@ -94,7 +96,7 @@ CASES = {
     "BoundViolated": gauge("leadsman_bounded_pods_over_bound", 1),
     "BoundUnchecked": counter('leadsman_controller_bound_pods_total{result="unchecked"}'),
     "NoLeader": AlertCase(
-        {f'leadsman_controller_leader{{pod="{pod}"}}': "0x60" for pod in "ab"},
+        {f'up{{job="leadsman/leadsman-controller",pod="{pod}"}}': "0x60" for pod in "ab"},
         {'leadsman_controller_leader{pod="a"}': "0x60", 'leadsman_controller_leader{pod="b"}': "1x60"},
     ),
     "ControllerStopped": gauge("leadsman_controller_stopped", 1),

@@ -11,7 +11,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -48,9 +48,33 @@ class DemoFailed(RuntimeError):
     """A pod is not where the demo says."""
 
 
+Shows = Callable[[Cluster, Rollout], str]
+
+EDGES = ("edge-1", "edge-2", "edge-3")
+
+
+def on(*nodes: str) -> Callable[[Shows], Shows]:
+    """With the nodes of the demo alone: pods come to no other one."""
+
+    def of(show: Shows) -> Shows:
+        def shown(cluster: Cluster, rollout: Rollout) -> str:
+            others = [node.name for node in cluster.nodes if node.name not in nodes]
+            try:
+                for node in others:
+                    cluster.kubectl("cordon", node)
+                return show(cluster, rollout)
+            finally:
+                for node in others:
+                    cluster.kubectl("uncordon", node)
+
+        return shown
+
+    return of
+
+
+@on(*EDGES)
 def kuberl(cluster: Cluster, _: Rollout) -> str:
     """Three replicas, of which two crash on their nodes; pods of their type then avoid these nodes."""
-    cluster.kubectl("cordon", "cloud-1")  # The demo has three nodes.
     demo = DATA / "kuberl_demo"
     cluster.kubectl("apply", "-f", str(demo / "demo-deployment.yaml"))
     try:
@@ -69,9 +93,9 @@ def kuberl(cluster: Cluster, _: Rollout) -> str:
     finally:
         cluster.kubectl("delete", "-f", str(demo / "demo-deployment.yaml"), "--wait=false")
         cluster.kubectl("delete", "pod", "-l", "podtype=D", "--force", "--grace-period=0", "--wait=false")
-        cluster.kubectl("uncordon", "cloud-1")
 
 
+@on(*EDGES, "cloud-1")
 def telemetry(cluster: Cluster, rollout: Rollout) -> str:
     """A health metric in Prometheus: where the app goes, labels, the mark, and what the descheduler would evict."""
     metric = dict(NODE_METRIC)
@@ -110,6 +134,7 @@ def telemetry(cluster: Cluster, rollout: Rollout) -> str:
             _advertise(cluster, node.name, False)
 
 
+@on(*EDGES, "cloud-1")
 def edge_scheduler(cluster: Cluster, rollout: Rollout) -> str:
     """The four requests: the third one's room is made by moving the first one's pod within its bound."""
     demo = DATA / "edge_scheduler_demo"
