@@ -123,7 +123,7 @@ def _of_cluster(live: LiveState, view: ClusterView) -> Iterator[Check]:
     yield _check(
         "no agent stopped",
         WARNING,
-        "every node of the state reports",
+        "every node in the state reports",
         f"{_nodes(stale)} stopped reporting" if stale else "",
         "list the nodes with status stale, and look at the agent's pod on each",
     )

@@ -258,7 +258,7 @@ class Backups:
         return [Path(entry.path) for entry in entries]
 
     def _entries(self) -> list[BackupEntry]:
-        if not self._record.exists():
+        if not self.has_record:
             return []
         try:
             return msgspec.json.decode(self._record.read_bytes(), type=list[BackupEntry])

@@ -12,7 +12,8 @@ from leadsman.planning.rebalance_plan import RebalanceSettings, plan_rebalance
 from leadsman.published.documents import BadDocument
 from leadsman.published.moves import MOVES, Departure
 
-_READS_MOVES = f"kubectl -n leadsman get configmap {MOVES.config_map} -o jsonpath='{{.data.state\\.json}}'"
+_KEY = MOVES.key.replace(".", r"\.")
+_READS_MOVES = f"kubectl -n leadsman get configmap {MOVES.config_map} -o jsonpath='{{.data.{_KEY}}}'"
 
 
 def options(add: Options) -> None:

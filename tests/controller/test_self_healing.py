@@ -181,6 +181,8 @@ async def test_a_node_that_came_back_under_the_name_of_a_dead_one_gets_no_taint(
     await cluster.healing.recovery.turn()
     assert cluster.taints("edge-1") == []
     assert cluster.healing.recovery.actions.results == {("TaintNode", "gone"): 1}
+    counted = {tuple(each.labels.values()) for family in cluster.healing.recovery.families() for each in family.samples}
+    assert ("DeletePod", "done") in counted, "from 0 on, or an alert misses the first"
 
 
 async def test_nothing_is_done_before_the_state_is_written(cluster: Cluster) -> None:

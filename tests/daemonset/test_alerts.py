@@ -39,11 +39,12 @@ DAY_SECONDS = 86400
 
 
 class AlertCase(NamedTuple):
-    """firing, quiet: series → values. at_minutes: when it is looked at."""
+    """firing, quiet: series → values. at_minutes: when it is looked at. firing_too: another case of the first kind."""
 
     firing: dict[str, str]
     quiet: dict[str, str]
     at_minutes: int = 30
+    firing_too: dict[str, str] | None = None
 
 
 def gauge(series: str, firing: int, quiet: int = 0, at_minutes: int = 30) -> AlertCase:
@@ -96,8 +97,9 @@ CASES = {
     "BoundViolated": gauge("leadsman_bounded_pods_over_bound", 1),
     "BoundUnchecked": counter('leadsman_controller_bound_pods_total{result="unchecked"}'),
     "NoLeader": AlertCase(
-        {f'up{{job="leadsman/leadsman-controller",pod="{pod}"}}': "0x60" for pod in "ab"},
+        {f'leadsman_controller_leader{{pod="{pod}"}}': "0x60" for pod in "ab"},
         {'leadsman_controller_leader{pod="a"}': "0x60", 'leadsman_controller_leader{pod="b"}': "1x60"},
+        firing_too={f'up{{job="leadsman/leadsman-controller",pod="{pod}"}}': "0x60" for pod in "ab"},
     ),
     "ControllerStopped": gauge("leadsman_controller_stopped", 1),
     "WithheldLong": gauge("leadsman_controller_withheld_actions", 3, at_minutes=90),
@@ -145,7 +147,8 @@ def test_each_alert_fires_in_its_case_and_is_quiet_close_to_it(tmp_path: Path) -
         rule_file.write_text(yaml.safe_dump({"groups": [{"name": name, "rules": kept}]}))
         tests = [
             promtool_test(name, series, case.at_minutes, firing)
-            for series, firing in ((case.firing, True), (case.quiet, False))
+            for series, firing in ((case.firing, True), (case.quiet, False), (case.firing_too, True))
+            if series is not None
         ]
         test_file.write_text(
             yaml.safe_dump({"rule_files": [str(rule_file)], "evaluation_interval": "1m", "tests": tests})

@@ -25,6 +25,7 @@ def with_workload(disturb: Disturbance) -> Disturbance:
             return disturb(cluster, rollout)
         finally:
             cluster.kubectl("delete", "deployment", WORKLOAD, "--wait=false")
+            cluster.kubectl("delete", "poddisruptionbudget", WORKLOAD, "--ignore-not-found")
             for kind in ("replicaset", "pod"):  # the garbage collector may have missed it while the API server was away
                 cluster.kubectl("delete", kind, "-l", f"app={WORKLOAD}", "--force", "--grace-period=0", "--wait=false")
 

@@ -145,6 +145,16 @@ def test_a_score_of_another_package_counts_for_rebalancing(
     assert "node b scores higher than node a (fond +10.0 points)" in capsys.readouterr().out
 
 
+def test_a_whole_config_map_is_no_record_of_earlier_moves(
+    snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "config_map.json"
+    file.write_text(json.dumps({"kind": "ConfigMap", "data": {MOVES.key: MOVES.encode(MoverState()).decode()}}))
+    with pytest.raises(SystemExit):
+        main(["plan", "rebalance", "--snapshot", str(snapshot), "--moved-before", str(file)])
+    assert "want what `kubectl" in capsys.readouterr().err
+
+
 def test_apply_hands_the_plan_over_once_it_is_confirmed(run: Run, plan_file: Path, api: ApiServerThread) -> None:
     assert run("apply", plan_file, "--confirm") == 0
     given = handed_over(api)

@@ -39,6 +39,8 @@ def test_each_document_of_a_file_is_decided(snapshot: str, tmp_path: Path, capsy
         assert nodes == {"edge-1": "kept", "edge-2": "kept", "edge-3": "refused"}
     assert main(asked) == 0
     assert capsys.readouterr().out.count("decided ") == 2
+    assert main([*asked, "-n", "carts", "-o", "json"]) == 0
+    assert [each["explanation"]["pod"] for each in json.loads(capsys.readouterr().out)] == ["carts/cart", "shop/cart"]
 
 
 def test_what_kube_scheduler_refuses_is_said_too(
