@@ -89,14 +89,12 @@ def _explain_file(args: argparse.Namespace, documents: Sequence[str]) -> None:
     if args.snapshot is not None:
         from leadsman.cli import what_if  # Here: asking an extender needs nothing of it.
 
-        show(
-            lambda yaml: what_if.decide_on_snapshot(
-                yaml, str(args.filename), args.snapshot, args.namespace or DEFAULT_NAMESPACE
-            )
-        )
+        namespace = args.namespace or DEFAULT_NAMESPACE
+        show(lambda yaml: what_if.decide_on_snapshot(yaml, str(args.filename), args.snapshot, namespace))
         return
+    namespace = _namespace(args)
     with extender_client.connect(args) as api:
-        show(lambda yaml: _ask(api, "/what-if", _wants_all(args), WhatIfRequest(yaml, _namespace(args))))
+        show(lambda yaml: _ask(api, "/what-if", _wants_all(args), WhatIfRequest(yaml, namespace)))
 
 
 def _ask(api: ExtenderApi, path: str, wants_all: bool, body: object = None) -> DecisionDetail:

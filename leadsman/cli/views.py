@@ -49,15 +49,12 @@ def state_main(args: argparse.Namespace) -> int:
 
 
 def state_text(state: State) -> str:
-    seen = state.overview
+    seen, pairs = state.overview, state.overview.pairs
     nodes = {status: getattr(seen.nodes, status) for status in seen.nodes.__struct_fields__}
     newest = seen.newest_report_seconds
     rows = [
         ["nodes", ", ".join(f"{count} {status}" for status, count in nodes.items() if count) or "none"],
-        [
-            "pairs",
-            f"{seen.pairs.measured} measured, {seen.pairs.lost} directions lost, {seen.pairs.estimated} estimated",
-        ],
+        ["pairs", f"{pairs.measured} measured, {pairs.lost} directions lost, {pairs.estimated} estimated"],
         ["newest report", "unknown" if newest is None else f"{newest:.1f} s ago"],
         ["revision", str(seen.revision)],
         ["etcd cluster", seen.cluster or "none"],
