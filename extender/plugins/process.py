@@ -25,7 +25,6 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import PluginPolicy
 from leadsman.decision.view import BoolArray, FloatArray, NodeIndex
-from leadsman.kube import quantity
 from leadsman.plugin import FILTERS_GROUP, Node, Pod
 from leadsman.state.snapshot import NodeState
 
@@ -256,9 +255,7 @@ class Plugin:
 
 def pod_of_question(pod: PodInfo) -> Pod:
     """Returns the pod as a plugin sees it."""
-    requests = None
-    if pod.requests is not None:
-        requests = {name: quantity.to_float(nanos) for name, nanos in pod.requests.items()}
+    requests = None if pod.requests is None else dict(pod.requests.in_cores())
     return Pod(pod.namespace, pod.name, dict(pod.labels), pod.priority, requests)
 
 

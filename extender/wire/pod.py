@@ -111,11 +111,11 @@ def read_pod(value: bytes) -> PodInfo:
 class _Asked(NamedTuple):
     """Says what the containers of a pod request.
 
-    requests: as kube-scheduler counts them, in nanos; None: there are no containers, or a quantity cannot be read.
+    requests: as kube-scheduler counts them; None: there are no containers, or a quantity cannot be read.
     extended: of each container, its extended resources. problem: why these cannot be read; "" when they can.
     """
 
-    requests: Mapping[str, int] | None = None
+    requests: Resources | None = None
     extended: tuple[Mapping[str, int], ...] = ()
     problem: str = ""
 
@@ -152,7 +152,7 @@ def _ask(containers: _Containers, init_containers: _Containers, overhead: bytes,
             ],
             Resources.of(extra),
             dict(Resources.of(of_pod).items()),
-        ).in_nanos()
+        )
     except quantity.BadQuantity:
         requests = None
     try:

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from msgspec.structs import replace
 
 from extender.api.what_if import pod_json_of
@@ -60,11 +59,9 @@ def read_templates(files: Sequence[Path], cluster: Cluster) -> list[PodTemplate]
 
 def _manifests(file: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     try:
-        documents = list(yaml.load_all(file.read_text(encoding="utf-8"), Loader=yaml_document.StrictLoader))
-    except (OSError, UnicodeDecodeError) as error:
+        documents = yaml_document.load_all(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise BadPodTemplate(f"{file}: {error}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise BadPodTemplate(f"{file}: {yaml_document.error_text(error)}") from error
     for number, document in enumerate(documents):
         if document is not None:
             yield from _flattened(document, f"{file}: document {number}")

@@ -35,8 +35,8 @@ class Resources(Struct, frozen=True, weakref=True, omit_defaults=True):
 
         Like MilliValue and Value of k8s.io/apimachinery/pkg/api/resource/quantity.go.
         """
-        amounts = {name: -(-_nanos(str(q)) // quantity.NANO) for name, q in quantities.items() if name != "cpu"}
-        cpu_millis = -(-_nanos(str(quantities.get("cpu", 0))) // _NANOS_OF_A_MILLI)
+        amounts = {name: _whole_units(str(q)) for name, q in quantities.items() if name != "cpu"}
+        cpu_millis = _whole_units(str(quantities.get("cpu", 0)), _NANOS_OF_A_MILLI)
         memory_bytes, pods = amounts.pop("memory", 0), amounts.pop("pods", 0)
         return cls(cpu_millis, memory_bytes, pods, _without_zeros(amounts))
 
@@ -75,10 +75,9 @@ class Resources(Struct, frozen=True, weakref=True, omit_defaults=True):
         yield from ((name, amount) for name, amount in named if amount)
         yield from self.extended.items()
 
-    def in_nanos(self) -> Mapping[str, int]:
-        """Returns each amount in billionths of a core, a byte or a unit, without pod slots."""
-        extended = {name: amount * quantity.NANO for name, amount in self.extended.items()}
-        return {"cpu": self.cpu_millis * _NANOS_OF_A_MILLI, "memory": self.memory_bytes * quantity.NANO, **extended}
+    def in_cores(self) -> Mapping[str, float]:
+        """Returns the cores of `cpu`, the bytes of `memory` and each other amount, without pod slots."""
+        return {"cpu": self.cpu_millis / 1000, "memory": self.memory_bytes, **self.extended}
 
     def amount(self, resource: str) -> int:
         """Returns the amount of one resource: `cpu` in millis, `memory` in bytes."""
@@ -185,10 +184,8 @@ def _replaced(requested: Resources, amounts: Mapping[str, int]) -> Resources:
     )
 
 
-@lru_cache(4096)
-def _nanos(text: str) -> int:
-    """A cluster has few different quantities, and many of each."""
-    return quantity.parse(text)
+_whole_units = lru_cache(4096)(quantity.whole_units)
+"""A cluster has few different quantities, and many of each."""
 
 
 def _without_zeros(amounts: Mapping[str, int]) -> Mapping[str, int]:

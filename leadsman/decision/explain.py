@@ -24,6 +24,7 @@ from leadsman.decision.delay.explain_delay import evidence_text
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import Decision, DelayEvidence, Evidence, PodInfo
 from leadsman.decision.policy import digest
+from leadsman.decision.telemetry.telemetry_plugins import SCHEDULEONMETRIC
 from leadsman.runtime import text_table
 from leadsman.state.snapshot import Freshness
 
@@ -37,7 +38,7 @@ class NodeExplanation(Struct, frozen=True):
     reason: of a refused node with its delays.
     score: 0..10, as answered; None: not scored.
     total: the weighted mean before rounding, 0..1; None: not scored.
-    values: plugin → 0 (worst) .. 1 (best), also where the node's own is unknown and the median counted.
+    values: plugin → 0 (worst) .. 1 (best), also where the node's own is unknown.
     points: plugin → what it adds to the score, of 10.
     unknown: plugin → why the node's own value is unknown.
     measured: quantity, with its unit in the name → value.
@@ -279,6 +280,7 @@ def _remarks(explanation: Explanation, shown: Sequence[NodeExplanation], left_ou
     remarks += [f"score not counted: {part.neutral}" for part in explanation.parts if part.neutral]
     remarks += [f"plugin {plugin} raised while explaining: {fault}" for plugin, fault in explanation.faults.items()]
     remarks += [f"{text} is {value}" for text, value in explanation.pod_values.items()]
-    if any(node.unknown for node in shown):
-        remarks.append("~ unknown, counted as the median")
+    if unknown := {plugin for node in shown for plugin in node.unknown}:
+        but = f"; by {SCHEDULEONMETRIC} as 0" if SCHEDULEONMETRIC in unknown else ""
+        remarks.append(f"~ unknown, counted as the median{but}")
     return ["", *remarks] if remarks else []

@@ -12,6 +12,7 @@ from msgspec.structs import force_setattr
 
 from leadsman.cluster.devices.demand import NO_DEMAND, DeviceDemand
 from leadsman.cluster.model import ClusterPod
+from leadsman.cluster.resources import Resources
 from leadsman.kube.names import DELAY_ANNOTATION, DELAY_LABEL_PREFIX
 from leadsman.rewards import pod_types
 from leadsman.runtime.text_table import one_line
@@ -25,7 +26,7 @@ class PodInfo(Struct, frozen=True):
     a pod is refused as one whose bounds cannot be read.
     priority: of its PriorityClass.
     owner_uid: its controller's; "": it has none.
-    requests: resource → what it requests as kube-scheduler counts it, in nanos; None: not known.
+    requests: what it requests as kube-scheduler counts it; None: not known.
     devices: what it asks of devices. bad_demand: why that cannot be read; "" when it can.
     """
 
@@ -38,7 +39,7 @@ class PodInfo(Struct, frozen=True):
     excess: str = ""
     priority: int = 0
     owner_uid: str = ""
-    requests: Mapping[str, int] | None = None
+    requests: Resources | None = None
     devices: DeviceDemand = NO_DEMAND
     bad_demand: str = ""
 
@@ -55,7 +56,7 @@ class PodInfo(Struct, frozen=True):
             pod.excess,
             pod.priority,
             pod.owner_uid,
-            pod.requests.in_nanos(),
+            pod.requests,
             NO_DEMAND if pod.devices is None else pod.devices,
             pod.bad_demand,
         )

@@ -7,15 +7,17 @@ UTF-8 cannot hold, which no page could show.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import yaml
 from msgspec import Meta, Struct, ValidationError, structs
 
 from leadsman.runtime import decode_errors
+
+T = TypeVar("T")
 
 MAX_CHARACTERS = 65_536
 MAX_DEPTH = 20
@@ -51,11 +53,20 @@ def load(text: str, max_characters: int = MAX_CHARACTERS) -> object:
     """Returns the plain data of one YAML document; None for an empty one. Raises BadDocument."""
     if len(text) > max_characters:
         raise BadDocument(f"$: got {len(text):,} characters, allowed {max_characters:,}")
+    return _read(text, lambda: yaml.load(text, Loader=StrictLoader), "$: ")
+
+
+def load_all(text: str) -> list[Any]:
+    """Returns the plain data of each YAML document; None for an empty one. Raises BadDocument."""
+    return _read(text, lambda: list(yaml.load_all(text, Loader=StrictLoader)))
+
+
+def _read(text: str, read: Callable[[], T], place: str = "") -> T:
     try:
         _check(yaml.parse(text, Loader=yaml.SafeLoader))
-        return yaml.load(text, Loader=StrictLoader)
+        return read()
     except (yaml.YAMLError, ValueError, OverflowError) as error:
-        raise BadDocument(f"$: {error_text(error)}") from error
+        raise BadDocument(f"{place}{error_text(error)}") from error
 
 
 def _check(events: Iterable[yaml.Event]) -> None:

@@ -55,9 +55,13 @@ class ApiAccess(Struct, frozen=True):
     read_again: Callable[[], "ApiAccess"] | None = None
 
     def __post_init__(self) -> None:
-        if not self.url.startswith(("http://", "https://")):
+        try:
+            netloc = urlsplit(self.url).netloc if self.url.startswith(("http://", "https://")) else ""
+        except ValueError:
+            netloc = ""
+        if not netloc:
             raise ApiAccessError(f"API server {self.url!r} must be http://HOST:PORT or https://HOST:PORT")
-        if "@" in urlsplit(self.url).netloc and (self.token_file or self.token_source or self.token):
+        if "@" in netloc and (self.token_file or self.token_source or self.token):
             raise ApiAccessError(
                 f"API server {hide_credentials(self.url)} has a user in its URL, and there is a token too; one request "
                 "can carry one of them: leave the user out, or the token"

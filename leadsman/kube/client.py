@@ -261,7 +261,7 @@ class ApiClient:
                 return await self._send_once(call, deadline)
             except TooManyRequests as error:
                 wait_seconds = error.retry_after_seconds
-                if wait_seconds is None or asyncio.get_running_loop().time() + wait_seconds >= deadline:
+                if not wait_seconds or asyncio.get_running_loop().time() + wait_seconds >= deadline:
                     raise
                 await asyncio.sleep(wait_seconds)
 
@@ -296,8 +296,12 @@ class ApiClient:
         )
         if response.status not in _DONE:
             async with response:
-                body = await response.content.read(_LONGEST_REFUSAL_BYTES)
-                raise error_from_response(response.status, body, response.headers.get("Retry-After"))
+                body = bytearray()
+                async for chunk in response.content.iter_any():
+                    body += chunk
+                    if len(body) >= _LONGEST_REFUSAL_BYTES:
+                        break
+                raise error_from_response(response.status, bytes(body), response.headers.get("Retry-After"))
         return response
 
     def _http(self) -> tuple[aiohttp.ClientSession, ClientTls]:

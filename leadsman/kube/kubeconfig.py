@@ -6,7 +6,6 @@ passes for that, and refused without it.
 """
 
 import base64
-import binascii
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -19,6 +18,8 @@ from leadsman.kube.access import ApiAccess, ApiAccessError, read_pem
 from leadsman.runtime.decode_errors import UNREADABLE, explain
 
 _UNSUPPORTED_USER = ("auth-provider", "username", "password", "as", "as-uid", "as-groups", "as-user-extra")
+_CERTIFICATE, _KEY = "client-certificate", "client-key"
+_TEXTS = ("token", "tokenFile", _CERTIFICATE, f"{_CERTIFICATE}-data", _KEY, f"{_KEY}-data")
 
 
 _MAX_DEPTH = 32
@@ -88,7 +89,7 @@ def _decoded(path: Path) -> _Config:
         return msgspec.yaml.decode(content, type=_Config)
     except OSError as error:
         raise ApiAccessError(f"kubeconfig {path}: {error}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, OverflowError) as error:
         raise ApiAccessError(f"kubeconfig {path}: {' '.join(str(error).split())}") from error
     except UNREADABLE as error:
         raise ApiAccessError(f"kubeconfig {path}: {explain(error)}") from error
@@ -122,6 +123,9 @@ def _check_supported(path: Path, name: str, user: dict[str, Any], more: Sequence
                 f"kubeconfig {path}: users[{name!r}].user.{key} is not supported; "
                 "use token, tokenFile or client-certificate"
             )
+    for key in _TEXTS:
+        if not isinstance(user.get(key) or "", str):
+            raise ApiAccessError(f"kubeconfig {path}: users[{name!r}].user.{key} must be text; write it in quotes")
 
 
 def _access(path: Path, cluster: _Cluster, user: dict[str, Any], namespace: str) -> ApiAccess:
@@ -131,18 +135,15 @@ def _access(path: Path, cluster: _Cluster, user: dict[str, Any], namespace: str)
         )
     if not cluster.server:
         raise ApiAccessError(f"kubeconfig {path}: the cluster has no server")
-    files = [
-        cluster.certificate_authority,
-        *(str(user.get(name) or "") for name in ("client-certificate", "client-key")),
-    ]
+    files = [cluster.certificate_authority, *(user.get(name) or "" for name in (_CERTIFICATE, _KEY))]
     ca = _pem(path, "certificate-authority", cluster.certificate_authority, cluster.certificate_authority_data)
     return ApiAccess(
         cluster.server.rstrip("/"),
         ca=ca,
         token_file=path.parent / user["tokenFile"] if user.get("tokenFile") else None,
         token=user.get("token") or "",
-        certificate=_pem(path, "client-certificate", *_file_and_data(user, "client-certificate")),
-        key=_pem(path, "client-key", *_file_and_data(user, "client-key")),
+        certificate=_pem(path, _CERTIFICATE, *_file_and_data(user, _CERTIFICATE)),
+        key=_pem(path, _KEY, *_file_and_data(user, _KEY)),
         server_name=cluster.tls_server_name,
         insecure=cluster.insecure_skip_tls_verify,
         namespace=namespace or "default",
@@ -151,7 +152,7 @@ def _access(path: Path, cluster: _Cluster, user: dict[str, Any], namespace: str)
 
 
 def _file_and_data(user: dict[str, Any], name: str) -> tuple[str, str]:
-    return str(user.get(name) or ""), str(user.get(f"{name}-data") or "")
+    return user.get(name) or "", user.get(f"{name}-data") or ""
 
 
 def _pem(path: Path, name: str, file: str, data: str) -> str:
@@ -160,5 +161,5 @@ def _pem(path: Path, name: str, file: str, data: str) -> str:
         return read_pem(path.parent / file, f"kubeconfig {path}: {name}") if file else ""
     try:
         return base64.b64decode(data, validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise ApiAccessError(f"kubeconfig {path}: {name}-data must be PEM in base64: {error}") from error

@@ -14,6 +14,9 @@ NANO = 1_000_000_000
 _LARGEST_BINARY = (2**63 - 1) * NANO
 """Kubernetes silently caps binary quantities at this."""
 
+LARGEST_AMOUNT = 1 << 50
+"""Units of a resource: more than any node has, and 8,191 of them still add up to 63 bits."""
+
 _LONGEST_TEXT = 64
 _LARGEST_EXPONENT = 100
 """No metric has more digits, and 1e999999999 would exhaust the memory."""
@@ -42,6 +45,11 @@ def parse(text: str) -> int:
     if suffix in _BINARY:
         return sign * min(_nanos(_EXACT.multiply(digits, 2 ** _BINARY[suffix])), _LARGEST_BINARY)
     return sign * _nanos(digits.scaleb(_DECIMAL.get(suffix, exponent), _EXACT))
+
+
+def whole_units(text: str, unit_nanos: int = NANO) -> int:
+    """Parses an amount of an object, in units of so many nanos, rounded up; at most LARGEST_AMOUNT. BadQuantity."""
+    return min(LARGEST_AMOUNT, -(-parse(text) // unit_nanos))
 
 
 def from_float(value: float) -> int | None:

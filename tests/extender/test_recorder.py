@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import ctypes
+import json
 import os
 import random
 import threading
@@ -15,6 +16,7 @@ import pytest
 from msgspec import structs
 
 from extender.recorder import FLUSH_SECONDS, MAX_QUEUED, Recorder
+from leadsman.cluster.resources import Resources
 from leadsman.decision.decide import FilterResult, filter_nodes
 from leadsman.decision.model import CandidateNodes
 from leadsman.sources.recording.messages import DecidedRequest
@@ -54,13 +56,16 @@ def sample(recorder: Recorder, name: str) -> float:
 async def test_what_the_extender_answers_is_in_the_recording(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, 1 << 20)
     recorder.start()
+    large = json.loads(args(["a", "b", "c"]))
+    large["Pod"]["spec"] = {"containers": [{"name": "m", "resources": {"requests": {"memory": "32Gi"}}}]}
     async with starts(observers=[recorder.observe]) as extender:
-        await extender.asked("/filter", args(["a", "b", "c"]))
+        await extender.asked("/filter", json.dumps(large).encode())
         scores = await extender.asked("/prioritize", args(["a", "b"]))
         await extender.asked("/filter", args(["a", "b"], delay_gone="5"))
     recorder.close()
     kept, scored, refused = (each.request for each in Recording(tmp_path).requests())
     assert kept.answer == (("a", "b", "c"), {})
+    assert kept.pod.requests == Resources(memory_bytes=32 << 30, pods=1)
     assert scored.answer == {each["Host"]: each["Score"] for each in scores}
     assert isinstance(refused.answer, FilterResult)
     assert refused.answer.kept == ()

@@ -39,6 +39,10 @@ class Card(Struct, frozen=True):
         return Card(self.name, {resource: amount - amounts.get(resource, 0) for resource, amount in self.left.items()})
 
 
+MOST_CARDS = 256
+"""No node has more. A label may say a billion."""
+
+
 class CardRequest(Struct, frozen=True):
     """Asks for so many different cards for one container, and these amounts of each.
 
@@ -78,15 +82,17 @@ def whole_cards(node: NodeDevices, resource: str) -> Sequence[Card] | None:
     total = node.allocatable.get(resource, 0)
     if resource == NVIDIA_CARD:
         count, mib = (_positive(node.labels.get(f"{NVIDIA_CARD}.{label}", "")) for label in ("count", "memory"))
-        if not count or not mib:
+        if not 0 < count <= MOST_CARDS or not mib:
             return None
-        return [Card(f"gpu{number}", {resource: total // count, NVIDIA_MEMORY: mib << 20}) for number in range(count)]
+        return [
+            Card(f"gpu{number}", {resource: -(-total // count), NVIDIA_MEMORY: mib << 20}) for number in range(count)
+        ]
     names = _intel_names(node.labels)
     if not names:
         return None
     amounts = {name: amount for name, amount in node.allocatable.items() if name.startswith(INTEL_PREFIX)}
     each = {name: amount // len(names) for name, amount in amounts.items() if name not in INTEL_CARDS}
-    return [Card(name, {resource: total // len(names), **each}) for name in names]
+    return [Card(name, {resource: -(-total // len(names)), **each}) for name in names]
 
 
 def _intel_names(labels: Mapping[str, str]) -> list[str]:

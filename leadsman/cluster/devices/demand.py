@@ -131,7 +131,7 @@ def _memory_bytes(text: str | None, containers: tuple[Mapping[str, int], ...]) -
     if text is None:
         return None
     allowed = "a quantity of bytes, as in 5Gi"
-    amount = _within_limits(DEVICE_MEMORY_ANNOTATION, text, _quantity(text), allowed, 2**63 - 1)
+    amount = _within_limits(DEVICE_MEMORY_ANNOTATION, text, _quantity(text), allowed, quantity.LARGEST_AMOUNT - 1)
     if not any(container.get(card) for container in containers for card in CARD_RESOURCES):
         asked = ", ".join(sorted({name for container in containers for name in container})) or "no card"
         *others, last = CARD_RESOURCES
@@ -153,7 +153,7 @@ def _within_limits(annotation: str, text: str, amount: int, allowed: str, larges
 def _quantity(text: str) -> int:
     """Reads a quantity, rounded up; 0 for what is none."""
     try:
-        return -(-quantity.parse(text.strip()) // quantity.NANO)
+        return quantity.whole_units(text.strip())
     except quantity.BadQuantity:
         return 0
 
@@ -167,7 +167,11 @@ def _container_cards(text: str) -> tuple[tuple[str, ...], ...]:
 def extended_requests(requests: Iterable[Mapping[str, str | int | float]]) -> tuple[Mapping[str, int], ...]:
     """Returns the extended resources of each container; () when no container requests any. quantity.BadQuantity."""
     extended = tuple(
-        {name: -(-quantity.parse(str(amount)) // quantity.NANO) for name, amount in each.items() if is_extended(name)}
+        {
+            name: units
+            for name, amount in each.items()
+            if is_extended(name) and (units := quantity.whole_units(str(amount)))
+        }
         for each in requests
     )
     return extended if any(extended) else ()

@@ -148,7 +148,7 @@ def live_mask(view: View, inputs: DecisionInputs) -> BoolArray:
         fresh = [each for each in inputs.delay_views if inputs.now < each.fresh_until]
         live = view.fresh
         for each in fresh:
-            live = live | view.lasting.once("nodes", partial(view.index.mask, each.nodes), each, view.index)
+            live = live | view.lasting.once(("nodes",), partial(view.index.mask, each.nodes), each, view.index)
         return live
 
     return view.once("live", find)

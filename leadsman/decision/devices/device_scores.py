@@ -262,8 +262,8 @@ def choose(pod: PodInfo, inputs: DecisionInputs) -> Choice | None:
 
 
 def _option(pod: PodInfo, inputs: DecisionInputs) -> tuple[str, Set[str], Set[str]] | None:
-    """Returns what the pod may have or do without, as in "nodes with an accelerator"; the nodes that have it; and those
-    of them that have it free."""
+    """Returns what the pod may have or do without, as in "nodes with an accelerator"; the nodes that have it; and, of a
+    choice of claims, those of them that have it free."""
     devices, accelerators = inputs.devices, inputs.policy.devices.accelerators
     if not devices.followed or any(map(pod.devices.amount, accelerators)):
         return None

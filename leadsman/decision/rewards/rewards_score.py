@@ -235,7 +235,7 @@ class BreakerFilter:
         assessment = assess_type(pod_type, inputs) if settings.failures else None
         if assessment is None:
             return {}
-        rewards = inputs.snapshot.rewards[pod_type]
+        rewards = inputs.snapshot.rewards.get(pod_type, _NO_REWARDS)
         failing = [n for n in nodes if n in rewards and _is_failing(rewards[n], settings, inputs.now)]
         open_nodes = [n for n in failing if assessment.posteriors[n].blame_ratio >= settings.blame_ratio]
         if not open_nodes or len(open_nodes) == len(nodes):

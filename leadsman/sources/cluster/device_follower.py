@@ -116,7 +116,10 @@ class ClaimDevices:
             spec, name = change.object.spec, change.object.metadata.name
             for each in filter(None, (change.old, change.object)):
                 self._pool_changed((each.spec.driver, each.spec.pool.name))
-                self._pools[each.spec.driver, each.spec.pool.name].pop(name, None)
+                if name in (slices := self._pools.get((each.spec.driver, each.spec.pool.name), {})):
+                    del slices[name]
+                    if not slices:
+                        del self._pools[each.spec.driver, each.spec.pool.name]
             if change.kind is not ChangeType.DELETED and spec.node_name:
                 pool = (spec.driver, spec.pool.name)
                 self._pools[pool][name] = change.object
@@ -171,13 +174,15 @@ class ClaimDevices:
                 self._selected[node] = rest | self._select(node, added)
             if (drivers, selected) != (self.drivers_of(node), self.selected_on(node)):
                 changed.add(node)
+            if not self._nodes[node][0]:
+                del self._nodes[node], self._selected[node]
         self._stale.clear()
         self._selections_stale = False
         return changed
 
     def _pool_changed(self, pool: PoolId) -> None:
         """The devices of its nodes are counted again."""
-        self._stale |= {each.spec.node_name for each in self._pools[pool].values()}
+        self._stale |= {each.spec.node_name for each in self._pools.get(pool, {}).values()}
 
     def _ask(self, table: dict[str, ClaimRequests], kind: str, metadata: ObjectMeta, spec: ClaimSpec | None) -> None:
         key = f"{metadata.namespace}/{metadata.name}"
@@ -214,7 +219,10 @@ class ClaimDevices:
         """Counts the devices of a node: of a pool, the newest generation. A part of a divided device is free while the
         pool's counters have what it takes left, beside those that were given."""
         listed = list[tuple[PublishedDevice, bool]]()
-        for pool in self._pools_of_node[node]:
+        pools = {pool for pool in self._pools_of_node.pop(node, ()) if pool in self._pools}
+        if pools:
+            self._pools_of_node[node] = pools
+        for pool in pools:
             slices = self._pools[pool].values()
             newest = max((each.spec.pool.generation for each in slices), default=0)
             current = [each for each in slices if each.spec.pool.generation == newest]
@@ -393,7 +401,7 @@ class DeviceFollower:
     def _pods_changed(self, changes: Sequence[ObjectChange[PodObject]]) -> None:
         for change in changes:
             pod, before = change.object.model, self._assembly.cluster.pods.get(change.object.model.uid)
-            if pod.devices is not None:
+            if pod.devices is not None or (before and before.devices is not None):
                 self._changed.update(filter(None, (pod.node, before.node if before else "")))
                 if change.kind is ChangeType.DELETED or change.object.finished:
                     self._departed.put(pod.uid, True)
@@ -430,7 +438,8 @@ class DeviceFollower:
             elif table.get(name) != devices:
                 table[name] = devices
         self._changed.clear()
-        self._inputs = structs.replace(self._inputs, nodes=table)
+        if table != self._inputs.nodes:
+            self._inputs = structs.replace(self._inputs, nodes=table)
 
     def _node_devices(self, node: ClusterNode) -> NodeDevices:
         name, of_claims = node.name, self._claim_devices

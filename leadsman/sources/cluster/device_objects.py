@@ -50,6 +50,9 @@ class _TaintFields(Part, frozen=True):
 class CapacityFields(Part, frozen=True):
     value: str | int | float = "0"
 
+    def __post_init__(self) -> None:
+        quantity.parse(str(self.value))  # A slice whose amounts nobody can read is left out, and reported.
+
 
 class _CounterSetFields(Part, frozen=True):
     """Counters that devices of a pool share, under `name`, or what a device takes of them, under `counter_set`."""

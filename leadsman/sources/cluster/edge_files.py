@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 from msgspec import Struct
 
 from leadsman.cluster.model import Cluster, ClusterNode, ClusterPod, cluster_of
@@ -125,9 +124,9 @@ def _nodes(file: Path) -> Iterator[ClusterNode]:
 
 def _pods(file: Path) -> Iterator[ClusterPod]:
     try:
-        documents = list(yaml.load_all(_text(file), Loader=yaml_document.StrictLoader))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise BadEdgeFile(f"{file}: {yaml_document.error_text(error)}") from error
+        documents = yaml_document.load_all(_text(file))
+    except yaml_document.BadDocument as error:
+        raise BadEdgeFile(f"{file}: {error}") from error
     for number, document in enumerate(documents):
         if document is None:
             continue

@@ -4,7 +4,7 @@
     pod → Job → CronJob; the Job is a workload too
     pod → StatefulSet, DaemonSet, …; a pod without a controller is its own workload, and so is a static pod
 
-Where ReplicaSets cannot be read, the hash in their names gives the Deployment (leadsman.decision.inputs).
+Where ReplicaSets cannot be read, the hash in their names gives the Deployment (leadsman.kube.objects).
 """
 
 from collections import defaultdict

@@ -241,7 +241,7 @@ class GoldpingerPoller:
         try:
             body = await self._body(session)
             read = await run_in_daemon_thread(lambda: parse_check_all(body, names), "leadsman-goldpinger")
-        except (aiohttp.ClientError, TimeoutError, OSError, BadCheckAll) as error:
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             self.problem.report(f"{self._url}: {str(error) or type(error).__name__}", kind=type(error).__name__)
         else:
             self._accept(*read, requested_at)

@@ -18,9 +18,9 @@ from extender.body_limits import RequestRefused
 from extender.decider import Decider
 from extender.journal import FORGET_SECONDS, Journal
 from extender.metrics import ExtenderMetrics
+from leadsman.cluster.resources import Resources
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
-from leadsman.kube.quantity import NANO
 from leadsman.runtime.http_server import Health, serve
 from leadsman.sources.cluster.workload_follower import WorkloadFollower
 from leadsman.sources.delay.delay_sources import DelaySources
@@ -303,9 +303,7 @@ async def test_a_view_from_before_the_state_was_read_is_not_shown_afterwards(api
 def test_what_has_a_limit_and_no_request_is_requested_as_the_api_server_does() -> None:
     resources = "{limits: {nvidia.com/gpu: 2, cpu: 2}, requests: {cpu: 1}}"
     pod = read_pod(f"kind: Pod\nmetadata: {{name: p}}\nspec: {{containers: [{{name: c, resources: {resources}}}]}}")
-    assert pod.requests is not None
-    assert pod.requests["nvidia.com/gpu"] == 2 * NANO
-    assert pod.requests["cpu"] == NANO
+    assert pod.requests == Resources(1000, 0, 1, {"nvidia.com/gpu": 2})
 
 
 @pytest.mark.parametrize(

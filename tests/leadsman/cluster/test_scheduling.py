@@ -345,3 +345,9 @@ def test_a_driver_attaches_so_many_volumes_to_a_node_each_counted_once() -> None
     two, same = (Feasibility(cluster, pod("p", claims=(name,))) for name in ("two", "same"))
     assert two.refusals("a") == (f"the node can attach no more volumes of {DRIVER}",)
     assert two.refusals("b") == same.refusals("a") == ()
+
+
+def test_pods_that_request_more_than_any_node_has_fill_theirs_and_end_no_count() -> None:
+    most = Resources.of({"cpu": "1e30", "memory": "9E", "example.com/foo": "100E"})
+    cluster = cluster_of([node("a"), node("b")], [pod("one", "a", requests=most), pod("two", "a", requests=most)])
+    assert Feasibility(cluster, pod("p", requests=Resources(1, 1, 1))).nodes == ("b",)

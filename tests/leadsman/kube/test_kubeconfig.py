@@ -83,6 +83,10 @@ def test_another_context_may_be_named(written) -> None:
 REFUSED = [
     ("{", r"config: "),
     ("a: " + "[" * 5_000, r"config: nested more than 32 deep"),
+    ('"\\UFFFFFFFF"', r"config: "),
+    (config({"server": "https://[::1"}), r"API server 'https://\[::1' must be http"),
+    (config(user={"token": 12345678}), r"users\['u'\]\.user\.token must be text"),
+    (config({"certificate-authority-data": "ä"}), r"certificate-authority-data must be PEM in base64"),
     (config({"server": 7}), r"\$\.clusters\[0\]\.cluster\.server: expected str, got int"),
     (config({"proxy-url": "http://p"}), r"proxy-url 'http://p' is not supported"),
     (config(user={"exec": {"command": "aws"}}), r"users\['u'\]\.user\.exec is not supported; use token"),

@@ -70,7 +70,19 @@ def test_a_container_that_asks_for_two_cards_takes_half_of_its_memory_on_each() 
 
 def test_a_node_that_does_not_name_its_cards_has_an_unknown_amount_on_each_not_none() -> None:
     assert whole_cards(NodeDevices(ROOM), I915) is None
-    assert whole_cards(NodeDevices({"nvidia.com/gpu": 8}, {"nvidia.com/gpu.count": "x"}), "nvidia.com/gpu") is None
+    for count in ("x", "0", "99999999"):
+        labels = {"nvidia.com/gpu.count": count, "nvidia.com/gpu.memory": "8192"}
+        assert whole_cards(NodeDevices({"nvidia.com/gpu": 8}, labels), "nvidia.com/gpu") is None
+
+
+@pytest.mark.parametrize("card", ["nvidia.com/gpu", I915])
+def test_a_card_that_is_unhealthy_takes_the_others_nothing(card: str) -> None:
+    labels = {
+        "nvidia.com/gpu.count": "8",
+        "nvidia.com/gpu.memory": "8192",
+        "gpu.intel.com/gpu-numbers": "0.1.2.3.4.5.6.7",
+    }
+    assert all(each.left[card] for each in whole_cards(NodeDevices({card: 7}, labels), card) or ())
 
 
 def nvidia(*pods: DeviceDemand, replicas: int = 4) -> NodeDevices:

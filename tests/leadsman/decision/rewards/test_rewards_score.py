@@ -252,6 +252,10 @@ class TestBreaker:
         assert self.refused(found, ("node-0",)) == set()
         assert decide(POD, ("node-0",), found).kept == ("node-0",)
 
+    def test_a_type_that_never_ran_is_not_refused_for_what_others_did(self) -> None:
+        found = facts(others(node_0=BAD), breaker=self.ON)
+        assert filter_nodes(PodInfo("default", "new-1"), NODES, found).kept == NODES
+
     def test_what_fails_everywhere_is_refused_nowhere(self) -> None:
         assert self.refused(facts(dict.fromkeys(NODES, BAD), breaker=self.ON)) == set()
 

@@ -4,6 +4,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from leadsman.cluster.devices.node_devices import DeviceCount, DraDevice
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
@@ -52,7 +54,36 @@ async def test_a_node_shows_its_devices_and_who_has_them(api: FakeApiServer) -> 
         [(name, found)] = devices.current.nodes.items()
         assert (name, dict(found.allocatable), set(found.pods)) == ("edge-1", {GPU: 2}, {"one"})
         assert dict(found.labels) == {"nvidia.com/gpu.memory": "8192"}
-        assert devices.current is devices.current, "nothing changed"
+        before = devices.current.nodes
+        ready = {"allocatable": {"cpu": "4"}, "conditions": [{"type": "Ready", "status": "True"}]}
+        api.put("/api/v1/nodes/plain", {"metadata": {}, "status": ready})
+        await until(lambda: any(each.model.ready for each in devices.nodes.current.values()))
+        assert devices.current.nodes is before, "a node's status is written all the time"
+
+
+@pytest.mark.parametrize(
+    "requests", [{"example.com/foo": "100E"}, {"gpu.intel.com/i915": "1", "gpu.intel.com/memory.max": "0"}]
+)
+async def test_whatever_amount_a_pod_requests_the_devices_are_followed(
+    api: FakeApiServer, requests: dict[str, str]
+) -> None:
+    status = {"allocatable": {"gpu.intel.com/i915": "2"}}
+    api.put("/api/v1/nodes/edge-1", {"metadata": {"labels": {"gpu.intel.com/cards": "card0.card1"}}, "status": status})
+    spec = {"containers": [{"name": "main", "resources": {"requests": requests}}], "nodeName": "edge-1"}
+    api.put(f"{PODS}/a", {"metadata": {"uid": "a"}, "status": {"phase": "Running"}, "spec": spec})
+    async with following(api) as devices:
+        await until(lambda: devices.current.nodes["edge-1"].cards)
+        assert set(devices.current.nodes["edge-1"].pods) == {"a"}
+
+
+async def test_a_pod_whose_annotation_is_taken_away_asks_nothing(api: FakeApiServer) -> None:
+    node(api, "edge-1", **{"nvidia.com_gpu": "2"})
+    bound: dict[str, Any] = {"status": {"phase": "Running"}, "spec": {"nodeName": "edge-1", "containers": []}}
+    api.put(f"{PODS}/a", {"metadata": {"uid": "a", "annotations": {"leadsman.dev/bandwidth": "2Gbit"}}, **bound})
+    async with following(api) as devices:
+        assert devices.current.nodes["edge-1"].pods
+        api.put(f"{PODS}/a", {"metadata": {"uid": "a"}, **bound})
+        await until(lambda: not devices.current.nodes["edge-1"].pods)
 
 
 async def test_the_cards_of_a_node_are_computed_before_a_request_asks_for_them(api: FakeApiServer) -> None:

@@ -68,6 +68,8 @@ def test_a_bad_value_of_the_matrix_is_named_with_file_row_and_column(tmp_path: P
         ("[]", DEPLOYMENT.replace("512Mi", "lots"), r"p\.yaml: document 0: .*lots"),
         ("[]", DEPLOYMENT.replace("replicas: 2", "replicas: -1"), r"p\.yaml: document 0: got -1 replicas"),
         ("[]", "a: [", r"p\.yaml: line"),
+        ("[]", '"\\UFFFFFFFF"', r"p\.yaml: Python int too large"),
+        ("[]", "&a [*a]", r"p\.yaml: line 1, column 5: got the alias"),
         ("[]", DEPLOYMENT + "---\n" + DEPLOYMENT, r"p\.yaml: Deployment of pod default/web-0 is there twice"),
     ],
 )

@@ -39,7 +39,7 @@ class Pinger:
         self.text, self.status, self.now = body(), 200, 100.0
 
     async def check_all(self, _: web.Request) -> web.Response:
-        return web.Response(text=self.text, status=self.status)
+        return web.Response(text=self.text, status=self.status, headers={"Location": self.text})
 
 
 @pytest.fixture
@@ -82,6 +82,7 @@ async def test_each_direction_is_what_its_end_measured(source: GoldpingerPoller)
         (500, "", "returned status 500"),
         (200, "<html>", "not a response to GET /check_all ($: JSON is malformed"),
         (200, "{}", "no `responses`"),
+        (302, "http://a..b/", "idna"),
     ],
 )
 async def test_a_failed_poll_is_told_and_leaves_the_view_to_age(
