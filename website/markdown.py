@@ -11,7 +11,15 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(each.replace('|', '&#124;').replace('<', '&lt;') for each in cells)} |"
+    return f"| {' | '.join(map(_cell, cells))} |"
+
+
+def _cell(text: str) -> str:
+    """Escapes what would end the cell or begin a tag; in code, which comes second in each pair, only the former."""
+    words = re.split(r"(`[^`]*`)", text)
+    words[::2] = [each.replace("|", "&#124;").replace("<", "&lt;") for each in words[::2]]
+    words[1::2] = [each.replace("|", r"\|") for each in words[1::2]]
+    return "".join(words)
 
 
 def code(text: str) -> str:

@@ -13,7 +13,7 @@ from aiohttp import hdrs, web
 
 from extender.api import decisions, delays, nodes, overview, pairs, rewards
 from extender.api.live import ChangeEvent, LiveState
-from extender.api.requests import ErrorBody, RequestError, RequestGuard, Route
+from extender.api.requests import ErrorBody, RequestError, RequestGuard, Route, check_parameters
 from extender.page.bundle import content_security_policy, document
 from leadsman.runtime.daemon_thread import run_in_daemon_thread
 from leadsman.runtime.version import VERSION
@@ -64,6 +64,7 @@ def create_api_app(live: LiveState) -> web.Application:
 
 def _api_handler(route: Route, live: LiveState) -> _Handler:
     async def answer(request: web.Request) -> web.StreamResponse:
+        check_parameters(route, request.query)
         body = msgspec.json.encode(await route.handle(live, request))
         return await _response(request, "application/json", body, API_HEADERS, route.status)
 

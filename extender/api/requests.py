@@ -229,6 +229,13 @@ class Route(Struct, frozen=True):
         return "POST" if self.takes else "GET"
 
 
+def check_parameters(route: Route, query: Mapping[str, str]) -> None:
+    """Raises RequestError when the query has a parameter that the path does not: a misspelt one would count as none."""
+    for name in query.keys() - set(route.query):
+        allowed = ", ".join(route.query) or "no parameter"
+        raise RequestError(400, f"there is no parameter {name[:_MAX_SHOWN]!r}", name[:_MAX_SHOWN], query[name], allowed)
+
+
 MAX_BODY_BYTES = 512 << 10
 """Twice what a pasted pod may have: JSON doubles each line's end and quote."""
 

@@ -33,7 +33,8 @@ def options(add: Options) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_INTERRUPTED))
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit(EXIT_INTERRUPTED))
     try:
         DEMOS[args.which](PageAddress())
     except (DemoFailed, EtcdFailed, EtcdMissing, NetworkFailed) as error:

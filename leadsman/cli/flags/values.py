@@ -173,7 +173,7 @@ def server_names(text: str) -> tuple[str, ...]:
 def existing_folder(text: str) -> Path:
     path = Path(text)
     if not path.is_dir():
-        raise argparse.ArgumentTypeError(f"{text!r}: no such folder")
+        raise argparse.ArgumentTypeError(f"{text!r}: {'want a folder' if path.exists() else 'no such folder'}")
     return path
 
 
