@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from msgspec import Struct, structs
 
-from extender.journal import Journal
+from extender.journal import SCHEDULING_ATTEMPT_SECONDS, Journal
 from extender.metrics import ExtenderMetrics
 from extender.worker_pool import DeadlineExceeded, WorkerPool
 from leadsman.cluster.devices.demand import NO_DEMAND
@@ -156,9 +156,6 @@ SNAPSHOT_SECONDS_PER_NODE = 4e-5
 computed from all nodes is then computed for many pods at once. Whether a node's data are fresh is judged at each
 request."""
 
-SCHEDULING_ATTEMPT_SECONDS = 5.0
-"""kube-scheduler tries preemption right after it filtered: an older entry belongs to another attempt."""
-
 
 class Decider:
     """Answers kube-scheduler's verbs with the core's decisions and records each in the journal."""
@@ -191,15 +188,19 @@ class Decider:
         inputs = self._current_inputs()
         if POLICY_LABEL in pod.labels and telemetry_plugins.is_policy_missing(pod, inputs):
             self.metrics.missing_policies.inc()
-        order = 0
+        order, kept = 0, tuple[str, ...]()
         if self._reservations:
             inputs, order = await self._reservations.reserve(pod, inputs)
-        filter_result, fault = await self._filter_result("filter", pod, nodes, inputs)
-        if self._reservations and order:
-            if not filter_result.kept and await self._reservations.wait_for_change(inputs):
-                inputs = await self._reservations.read(inputs, order)
+        try:
+            filter_result, fault = await self._filter_result("filter", pod, nodes, inputs)
+            refused = self._reservations if order and not filter_result.kept else None
+            if refused and await refused.wait_for_change(inputs):
+                inputs = await refused.read(inputs, order)
                 filter_result, fault = await self._filter_result("filter", pod, nodes, inputs)
-            await self._reservations.settle(pod, order, filter_result.kept)
+            kept = filter_result.kept
+        finally:  # also when kube-scheduler has left: it places the pod nowhere
+            if self._reservations:
+                await self._reservations.settle(pod, order, kept)
         self.journal.record_filter(pod, nodes, filter_result, inputs)
         self._probe_on_demand.request_after_filter(pod, filter_result, inputs)
         self._observe(DecidedRequest("filter", pod, nodes, inputs, filter_result, fault))

@@ -86,6 +86,10 @@ class RefusedPod(Struct, frozen=True):
     tried_at: float
 
 
+SCHEDULING_ATTEMPT_SECONDS = 5.0
+"""kube-scheduler asks for scores, or preempts, right after it filtered: an older entry is of another attempt."""
+
+
 class Journal:
     """Keeps the last decision on each pod; the oldest go first when there are too many or they are too large."""
 
@@ -135,7 +139,8 @@ class Journal:
     ) -> None:
         """Completes the entry of the pod's filter call; a pod that was not filtered here has scores only."""
         entry = self.get(pod.namespace, pod.name)
-        if entry is None or entry.pod.uid != pod.uid or entry.score_result:
+        is_this = entry and entry.pod.uid == pod.uid and inputs.now - entry.decided_at < SCHEDULING_ATTEMPT_SECONDS
+        if entry is None or not is_this or entry.score_result:
             entry = JournalEntry(pod, nodes, inputs.now)
         self._put(structs.replace(entry, score_result=score_result, score_inputs=inputs, decided_at=inputs.now))
 

@@ -87,6 +87,8 @@ class Recorder:
         self._is_closed = True
         self._wakes.put(None)
         self._thread.join(CLOSE_SECONDS)
+        if self._thread.is_alive():
+            log.warning("the recording ends without its last requests, some %d", len(self._waiting) + 1)
 
     def families(self) -> Iterator[Metric]:
         """Yields the metrics of the recording."""
@@ -113,6 +115,8 @@ class Recorder:
             is_expected = isinstance(error, OSError)
             log.error("recording of requests stopped; answers go on without it: %s", error, exc_info=not is_expected)
             self.problem = f"{type(error).__name__}: {error}"
+            self.dropped += len(self._waiting)
+            self._waiting.clear()
         finally:
             self._ring.close()
 

@@ -107,7 +107,7 @@ def _events(live: LiveState) -> _Handler:
         # nginx would keep events until it has 4 KiB of them.
         headers = {**API_HEADERS, hdrs.CONTENT_TYPE: "text/event-stream", "X-Accel-Buffering": "no"}
         response = web.StreamResponse(headers=headers)
-        async with contextlib.aclosing(live.open_stream()) as events:
+        async with live.open_stream() as events:
             await response.prepare(request)
             with contextlib.suppress(ConnectionResetError):
                 async for event in events:

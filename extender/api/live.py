@@ -238,8 +238,9 @@ class LiveState:
         workloads = self.sources.inputs.workloads
         return workloads is None or workloads.is_unplaced(pod.namespace, pod.name, pod.uid)
 
-    def open_stream(self) -> AsyncGenerator[bytes]:
-        """Returns the server-sent events of one reader, who is told every TICK_SECONDS what changed. Raises
+    @contextlib.asynccontextmanager
+    async def open_stream(self) -> AsyncGenerator[AsyncGenerator[bytes]]:
+        """Gives the server-sent events of one reader, who is told every TICK_SECONDS what changed. Raises
         RequestError.
 
         https://html.spec.whatwg.org/multipage/server-sent-events.html
@@ -247,20 +248,21 @@ class LiveState:
         if self.streams >= MAX_STREAMS:
             raise RequestError(429, f"{MAX_STREAMS} event streams are open already; ask again later")
         self.streams += 1
-        return self._events()
+        try:
+            async with contextlib.aclosing(self._events()) as events:
+                yield events
+        finally:
+            self.streams -= 1
 
     async def _events(self) -> AsyncGenerator[bytes]:
         shown = self._newest()
-        try:
-            yield _KEEP_ALIVE
-            while not await self._is_closed_within(TICK_SECONDS):
-                before, shown = shown, self._newest()
-                nodes = ["nodes", "delays"] if shown[0] != before[0] else []
-                sections = [*nodes, "decisions"] if shown[1] is not before[1] else nodes
-                event = msgspec.json.encode(ChangeEvent(sections, shown[0]))
-                yield b"event: change\ndata: " + event + b"\n\n" if sections else _KEEP_ALIVE
-        finally:
-            self.streams -= 1
+        yield _KEEP_ALIVE
+        while not await self._is_closed_within(TICK_SECONDS):
+            before, shown = shown, self._newest()
+            nodes = ["nodes", "delays"] if shown[0] != before[0] else []
+            sections = [*nodes, "decisions"] if shown[1] is not before[1] else nodes
+            event = msgspec.json.encode(ChangeEvent(sections, shown[0]))
+            yield b"event: change\ndata: " + event + b"\n\n" if sections else _KEEP_ALIVE
 
     async def _is_closed_within(self, seconds: float) -> bool:
         with contextlib.suppress(TimeoutError):

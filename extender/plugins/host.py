@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -15,6 +16,7 @@ from prometheus_client.core import Metric
 
 from extender.plugins import process
 from extender.plugins.process import Answer, Plugin, Unanswered
+from extender.worker_pool import DECISION_DEADLINE_SECONDS
 from leadsman.decision.decide import FILTERS, SCORES, FilterResult, ScoreResult, filter_nodes, score_nodes
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, Evidence, PluginScore, PodInfo, Refusal
@@ -149,7 +151,7 @@ class PluginHost:
     ) -> None:
         self._policy, self._inputs, self._on_change = policy, inputs, on_change
         self._plugins: dict[tuple[str, PluginPolicy], Plugin] = {}
-        self._problems: dict[str, ProblemLog] = {}
+        self._problems: dict[tuple[str, str], ProblemLog] = {}
 
     def filter_nodes(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> FilterResult:
         """Filters by our own filters while the plugins work, and then by the plugins."""
@@ -173,9 +175,14 @@ class PluginHost:
     ) -> Iterator[Sequence[R]]:
         """Asks all plugins of the group before any answer is read."""
         named = [key for key in named_plugins(inputs.policy) if key[0] == group]
-        asked = [kind(plugin) for key in named if (plugin := self._plugins.get(key))]
+        # What the policy names since a moment is starting, and a filter may want to be closed until then.
+        asked = [kind(self._plugins.get(key) or Plugin(*key)) for key in named]
+        now = time.monotonic()
+        began = (
+            inputs.now if now - inputs.now < DECISION_DEADLINE_SECONDS else now
+        )  # what would help in an old decision
         for each in asked:
-            each.ask(pod, nodes, inputs, inputs.now)
+            each.ask(pod, nodes, inputs, began)
         try:
             yield asked
         finally:
@@ -214,25 +221,21 @@ class PluginHost:
     def families(self) -> Iterator[Metric]:
         """Makes the metrics of all plugins."""
         plugins = self.plugins
-        yield gauge(
-            "leadsman_plugin_active",
-            "1 while the plugin answers, 0 while it is off or starting.",
-            {each.name: each.is_active for each in plugins},
-            "plugin",
-        )
-        calls = {each.name: each.calls for each in plugins}
+        active, calls, failures = dict[str, bool](), Counter[str](), Counter[str]()
+        for each in plugins:  # a filter and a score may share a name
+            active[each.name] = active.get(each.name, True) and each.is_active
+            calls[each.name] += each.calls
+            failures[each.name] += each.failures
+        answers = "1 while the plugin answers, 0 while it is off or starting."
+        yield gauge("leadsman_plugin_active", answers, active, "plugin")
         yield counter("leadsman_plugin_calls", "Questions to the plugin.", calls, "plugin")
-        yield counter(
-            "leadsman_plugin_failures",
-            "Answers of the plugin that were late or of no use, and processes that ended.",
-            {each.name: each.failures for each in plugins},
-            "plugin",
-        )
+        failed = "Answers of the plugin that were late or of no use, and processes that ended."
+        yield counter("leadsman_plugin_failures", failed, failures, "plugin")
 
     def _report(self, plugin: Plugin) -> None:
         begins = f"plugin {plugin.name} failed three times in a row; for a minute decisions go on without it"
         ends = f"plugin {plugin.name} answers again"
-        problem = self._problems.setdefault(plugin.name, ProblemLog(_log, begins, ends, logging.ERROR))
+        problem = self._problems.setdefault((plugin.group, plugin.name), ProblemLog(_log, begins, ends, logging.ERROR))
         was_off = bool(problem.text)
         if plugin.is_off:
             problem.report(plugin.problem)

@@ -64,7 +64,7 @@ class Plugin:
         self.group, self.settings, self.name, self._clock = group, settings, settings.name, clock
         self.deadline_seconds = settings.deadline_ms / 1000
         self.on_failure = self.problem = ""
-        self.is_active = False
+        self.is_active = self._is_stopped = False
         self.calls = self.failures = self.failures_in_a_row = 0
         self._off_until = 0.0
         self._thread = ThreadPoolExecutor(1, f"leadsman-plugin-{self.name}")
@@ -115,7 +115,7 @@ class Plugin:
 
     def stop(self) -> None:
         """Ends the process, what it forked, and the thread."""
-        self.is_active = False
+        self.is_active, self._is_stopped = False, True
         self._kill()
         self._thread.shutdown(cancel_futures=True)
         self._end()
@@ -151,6 +151,8 @@ class Plugin:
                 cwd="/",
                 start_new_session=True,  # What it forks is killed with it.
             )
+        if self._is_stopped:
+            self._kill()  # `stop` waits for this thread, and met no process.
 
     def _answer(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Answer:
         if not self.is_active:
@@ -239,7 +241,7 @@ class Plugin:
         index, fresh, before = view.index, view.fresh, self._sent
         self._sent = (states, labels, index, fresh)
         is_whole = before is None or index is not before[2] or labels is not before[1]
-        if before is None or is_whole:
+        if before is None or (is_whole := is_whole or not before[0].keys() <= states.keys()):  # or a node has left
             changed = set(states)
         elif states is before[0] and np.array_equal(fresh, before[3]):
             return [], False

@@ -6,6 +6,7 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import quote
 
@@ -118,7 +119,10 @@ def _newest(replicas: Sequence[ExtenderApi], path: str, wants_all: bool) -> Deci
             failed.append(error)
     if not found:
         raise failed[0]
-    return min(found, key=lambda each: each.seconds_ago)
+    for each in failed:
+        if each.status != HTTPStatus.NOT_FOUND:
+            print(f"not counted: {each}", file=sys.stderr)
+    return min(found, key=lambda detail: detail.seconds_ago)
 
 
 def decision_text(detail: DecisionDetail) -> str:

@@ -7,7 +7,9 @@ the replica that made it, so who asks for one asks them all.
 import argparse
 import contextlib
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from http import HTTPStatus
 from http.client import HTTPException
 from typing import Any, TypeVar
 from urllib.error import HTTPError
@@ -16,7 +18,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import msgspec
 
-from extender.api.requests import ErrorBody, ListPage
+from extender.api.requests import POSTS_PER_SECOND, ErrorBody, ListPage
 from leadsman.cli import kubectl, output
 from leadsman.cli.flags.options import CommandFailed, Options
 from leadsman.cli.flags.values import THROUGH_KUBECTL, checked
@@ -37,7 +39,9 @@ _DEFAULT_URL = f"http://127.0.0.1:{API_PORT}"
 
 
 class ExtenderError(CommandFailed):
-    """The extender cannot be asked; the text says why and what to do."""
+    """The extender cannot be asked; the text says why and what to do. status: of its answer; 0: none came."""
+
+    status = 0
 
 
 def options(add: Options, json: str) -> None:
@@ -78,15 +82,20 @@ class ExtenderApi:
                 return items
             cursor = page.next
 
-    def read(self, path: str, data: bytes | None = None) -> bytes:
-        """Returns the answer at this path, with its query. data: of a POST."""
+    def read(self, path: str, data: bytes | None = None, tries: int = 5) -> bytes:
+        """Returns the answer at this path, with its query. data: of a POST. One that came too soon is sent again."""
         request = Request(f"{self._url}{path}", data, {"Content-Type": "application/json"} if data else {})
         opener = build_opener(ProxyHandler({})) if self._forwarded else build_opener()
         try:
             with opener.open(request, timeout=_TIMEOUT_SECONDS) as answer:
                 return bytes(answer.read())
         except HTTPError as error:
-            raise ExtenderError(_refusal(error.read()) or str(error)) from error
+            if error.code == HTTPStatus.TOO_MANY_REQUESTS and tries > 1:
+                time.sleep(1 / POSTS_PER_SECOND)
+                return self.read(path, data, tries - 1)
+            failed = ExtenderError(_refusal(error.read()) or str(error))
+            failed.status = error.code
+            raise failed from error
         except (OSError, HTTPException) as error:
             reason = getattr(error, "reason", error)
             raise ExtenderError(f"cannot reach {self.name}: {reason}. {self._hint}".strip()) from error

@@ -97,12 +97,16 @@ class DeviceReservations:
         """Reserves for the pod; returns the inputs with earlier reservations, and its order; 0: it needs none."""
         if not needs_reservation(pod, inputs):
             return inputs, 0
+        order = 0
         try:
             async with asyncio.timeout(self._timeout):
                 order = await self._write(pod)
                 items = (await self._store.read_prefix(keys.RESERVATIONS_PREFIX)).items
             reserved = self._with_reservations(inputs, items, order)
-        except (StoreError, BadRecord, ValueError, TimeoutError) as error:
+        except BaseException as error:
+            await self.settle(pod, order, ())
+            if not isinstance(error, (StoreError, BadRecord, ValueError, TimeoutError)):
+                raise
             return self._unknown(inputs, error), 0
         self._problem.clear()
         self.made += 1

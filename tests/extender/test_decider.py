@@ -1,10 +1,12 @@
 """A decision within its deadline, or the neutral one, and what is refused rather than promised without proof."""
 
+import asyncio
 import json
 import threading
 import time
 from collections.abc import Sequence
 from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 from msgspec import structs
@@ -119,6 +121,35 @@ async def test_scores_are_made_on_the_snapshot_that_the_pod_was_filtered_on(meas
         await extender.asked("/prioritize", captured("names-3-prioritize"))
     assert seen[0].snapshot is seen[1].snapshot
     assert seen[0].now < seen[1].now
+
+
+async def test_a_caller_who_leaves_keeps_no_reservation() -> None:
+    deciding, left, settled = asyncio.Event(), threading.Event(), list[Sequence[str]]()
+    loop = asyncio.get_running_loop()
+
+    def until_left(*_):
+        loop.call_soon_threadsafe(deciding.set)
+        left.wait(10)
+
+    async def settle(pod: PodInfo, order: int, kept: Sequence[str]) -> None:
+        settled.append(kept)
+
+    inputs = DecisionInputs(Snapshot(), Policy(), time.monotonic())
+    reservations = Mock(reserve=AsyncMock(return_value=(inputs, 1)), settle=settle)
+    decider = Decider(
+        Mock(current_inputs=lambda: inputs),
+        journal=Journal(),
+        metrics=ExtenderMetrics(),
+        workers=WorkerPool(),
+        core=DecisionCore(filter_nodes=until_left),
+        reservations=reservations,
+    )
+    asking = asyncio.create_task(decider.filter(PodInfo("default", "p"), ("a", "b")))
+    await deciding.wait()
+    asking.cancel()
+    await asyncio.wait([asking])
+    left.set()
+    assert settled == [()]
 
 
 class _Moving:

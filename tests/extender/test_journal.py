@@ -43,6 +43,12 @@ def test_filter_and_prioritize_of_a_pod_are_one_decision_until_it_is_filtered_ag
     assert (len(journal), journal.get("ns", "p").score_result) == (1, None)
 
 
+def test_scores_after_an_attempt_elsewhere_are_no_part_of_an_old_refusal(journal):
+    journal.record_filter(pod(), NODES, FilterResult((), {}), facts(0.0))
+    journal.record_prioritize(pod(), NODES, RANKED, facts(300.0))
+    assert journal.get("ns", "p").decision.kept == NODES
+
+
 def test_the_newest_come_first_and_the_oldest_go_and_a_pod_decided_again_is_new_again(journal):
     for name in "abcdb":
         journal.record_filter(pod(name), NODES, JUDGED, facts())

@@ -141,3 +141,4 @@ async def test_on_a_full_disk_every_request_is_answered_and_what_is_not_recorded
             blocked_until, lambda: sample(recorder, "leadsman_recording_dropped_requests_total") >= 20
         )
     recorder.close()
+    assert recorder.written + recorder.dropped == 22, "none that waited is kept, or forgotten"

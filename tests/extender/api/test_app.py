@@ -228,6 +228,10 @@ async def test_a_change_of_the_state_is_an_event_and_there_are_at_most_32_stream
         event = b'event: change\ndata: {"sections":["nodes","delays"],"revision":8}\n\n'
         while await first.content.readuntil(b"\n\n") != event:
             pass
+    await until(lambda: not api.live.streams)
+    async with api.live.open_stream():
+        pass
+    assert not api.live.streams, "a reader that left before its first event"
 
 
 async def test_a_pod_waits_from_its_first_refusal_until_a_node_passes(api: Api) -> None:

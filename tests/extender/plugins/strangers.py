@@ -107,6 +107,10 @@ class Dozes(Even):
         return {}
 
 
+class Both(Good, Even):
+    pass
+
+
 class Strict(Even):
     """Answers at once, and refuses on failure."""
 

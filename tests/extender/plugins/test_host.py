@@ -14,7 +14,8 @@ from extender.decider import DecisionCore
 from extender.plugins.process import FAILURES_UNTIL_OFF
 from leadsman.decision.decide import FilterResult, ScoreResult
 from leadsman.decision.model import CandidateNodes, PluginScore, PodInfo
-from leadsman.decision.policy import PressurePolicy
+from leadsman.decision.policy import PressurePolicy, parse
+from leadsman.plugin import FILTERS_GROUP
 from leadsman.state.records import Hardware
 from leadsman.state.snapshot import Snapshot
 from tests.extender.conftest import Extender, Fixed, starts
@@ -51,6 +52,42 @@ async def test_a_node_that_reported_is_asked_about_with_its_new_values(hosts: Ho
         changed = structs.replace(hosted.snapshot.nodes["node-0"], hardware=Hardware({"load1_per_cpu": 1.0}))
         hosted.snapshot = Snapshot({**hosted.snapshot.nodes, "node-0": changed})
         assert (await good_score(hosted)).values["node-0"] == 1.0
+
+
+async def test_a_node_whose_agent_left_is_not_fresh_to_a_plugin(hosts: Hosts):
+    async with hosts(policy(scores="good")) as hosted:
+        assert "node-0" in (await good_score(hosted)).values
+        hosted.snapshot = Snapshot({name: state for name, state in hosted.snapshot.nodes.items() if name != "node-0"})
+        assert "node-0" in (await good_score(hosted)).unknown
+
+
+async def test_a_filter_that_must_fail_closed_is_closed_while_it_starts(hosts: Hosts):
+    async with hosts(policy(filters="strict", more=", on_failure: refuse")) as hosted:
+        hosted.policy = policy(filters="strict", more=", on_failure: refuse, deadline_ms: 60")
+        assert not (await filtered(hosted)).kept
+
+
+async def test_what_would_have_helped_in_an_old_decision_is_asked_of_plugins_too(hosts: Hosts):
+    async with hosts(policy(filters="strict")) as hosted:
+
+        async def long_ago() -> FilterResult:
+            old = structs.replace(hosted.inputs(), now=time.monotonic() - 3600.0)
+            return await asyncio.to_thread(hosted.host.filter_nodes, POD, CANDIDATES, old)
+
+        await hosted.until_answer(long_ago, lambda result: result.kept == NODES[::2])
+
+
+async def test_a_filter_and_a_score_of_one_name_fail_each_for_itself(hosts: Hosts):
+    changes = list[tuple[str, str]]()
+    both = parse("plugins: {filters: [{name: both}], scores: [{name: both}]}")
+    async with hosts(both) as hosted:
+        hosted.host._on_change = lambda name, problem: changes.append((name, problem))
+        the_filter = next(each for each in hosted.host.plugins if each.group == FILTERS_GROUP)
+        the_filter._off_until, the_filter.is_active, the_filter.problem = float("inf"), False, "it ended"
+        for _ in range(3):
+            hosted.host.reconcile()
+        active = next(iter(hosted.host.families())).samples
+        assert (changes, [each.value for each in active]) == ([("both", "it ended")], [0.0])
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -6,10 +6,15 @@ import os
 import signal
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import aiohttp
+import pytest
 import yaml
 
+from extender.api.requests import POSTS_AT_ONCE
+from leadsman.cli import explain
+from leadsman.cli.extender_client import ExtenderError
 from leadsman.testbed.etcd import free_ports
 from tests.extender.api.conftest import Api
 from tests.extender.api.conftest import started as started_api
@@ -79,6 +84,15 @@ async def test_the_newest_decision_of_all_replicas_is_shown_whichever_made_it(ca
     assert "no decision on shop/cap-00000 is kept here" in elsewhere[2], "it is looked for in the context's namespace"
 
 
+def test_a_replica_that_has_no_result_now_is_named_beside_the_newest_of_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = Mock(side_effect=[ExtenderError("no result within 5000 ms"), Mock(seconds_ago=3600.0)])
+    monkeypatch.setattr(explain, "_ask", asked)
+    assert explain._newest([Mock(), Mock()], "/pods/shop/p", False).seconds_ago == 3600.0
+    assert "no result within" in capsys.readouterr().err
+
+
 async def test_a_replica_that_does_not_answer_keeps_nobody_from_asking_another(called: Called, kubectl) -> None:
     """Its node has just died, and the API server still calls it ready."""
     async with started(decided=True) as api:
@@ -99,6 +113,8 @@ async def test_what_a_pod_s_owner_wrote_reaches_no_terminal_as_a_command(
     written = {"leadsman.dev/delay": "n1: \x1b]0;pwned\x07\x1b[31m5"}
     (tmp_path / "pod.yaml").write_text(yaml.safe_dump({"kind": "Pod", "metadata": {"annotations": written}}))
     _, out, _ = await called("explain", "-f", str(tmp_path / "pod.yaml"), "--extender", extender)
+    (tmp_path / "many.yaml").write_text("kind: Pod\n---\n" * (POSTS_AT_ONCE + 1))
+    assert (await called("explain", "-f", str(tmp_path / "many.yaml"), "--extender", extender))[0] == 0
     _, _, err = await called("nodes", "\x1b[31mred", "--extender", extender)
     assert "pwned" in out
     assert "red" in err

@@ -5,6 +5,7 @@ import itertools
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import pytest
 from hypothesis import given
@@ -156,6 +157,14 @@ async def test_without_the_store_such_pods_are_refused_with_the_reason_and_other
     assert await one.filter("whole", DeviceDemand(({I915: 1},)))
     store.heal()
     assert await one.filter("a")
+
+
+async def test_a_pod_that_is_refused_as_others_cannot_be_read_holds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, read = MemoryStore(), AsyncMock(side_effect=Unavailable("no leader"))
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "read_prefix", read)
+        assert not await Replica(store).filter("a")
+    assert not (await store.read_prefix(keys.RESERVATIONS_PREFIX)).items
 
 
 async def test_a_slow_store_costs_no_more_than_its_timeout() -> None:
