@@ -107,7 +107,7 @@ MOST_KEYS = 1100
 types, 16 shards of what was counted, and as many again that came while others went."""
 
 STREAMS_AT_ONCE = 8
-_MOST_TOKENS, _MOST_ADDRESSES = 20_000, 10_000
+_MOST_TOKENS, _MOST_ADDRESSES, _MOST_CLIENTS = 20_000, 10_000, 10_000
 
 
 class Client:
@@ -149,17 +149,19 @@ class Clients:
 
     def __init__(self, api: ApiClient, namespace: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._api, self._namespace, self._clock = api, namespace, clock
-        self._roles = LruCache[bytes, tuple[Role, float]](_MOST_TOKENS)
+        self._roles = LruCache[bytes, tuple[Role | None, float]](_MOST_TOKENS)
         self._addresses = LruCache[str, TokenBucket](_MOST_ADDRESSES)
-        self._clients: dict[str, Client] = {}
+        self._clients = LruCache[str, Client](_MOST_CLIENTS)
 
     async def of_token(self, token: str, address: str) -> Client:
         """Returns who shows the token. Raises Refused when the token gives no right, the API server does not say now,
         or an address shows too many tokens."""
         role = await self._role(token, address)
-        if role.name not in self._clients:
-            self._clients[role.name] = Client(role, self._clock)
-        return self._clients[role.name]
+        client = self._clients.get(role.name)
+        if client is None:
+            client = Client(role, self._clock)
+            self._clients.put(role.name, client)
+        return client
 
     async def _role(self, token: str, address: str) -> Role:
         digest, now = hashlib.sha256(token.encode()).digest(), self._clock()
@@ -170,6 +172,10 @@ class Clients:
             self._take_review(address)
         try:
             found = role_of(await review_token(self._api, token), self._namespace)
+        except Forbidden:
+            if role:
+                self._roles.put(digest, (None, now))
+            raise
         except ApiError as error:
             if role and now - reviewed_at < TRUSTED_WITHOUT_REVIEW_SECONDS:
                 return role

@@ -134,13 +134,16 @@ async def test_a_token_that_gives_no_right_gets_the_reason(locked: Locked, token
         await locked.store(token).read_prefix(keys.RING_PREFIX)
 
 
-async def test_a_stolen_token_ends_with_its_pod(locked: Locked) -> None:
+async def test_a_stolen_token_ends_with_its_pod_also_while_the_api_server_is_away_again(locked: Locked) -> None:
     store = locked.store("of-a")
     await store.write([Put(A_HEARTBEAT, b"1")])
     del locked.reviewer.tokens["of-a"]
     locked.now += clients.REVIEW_AGAIN_SECONDS
     with pytest.raises(Denied, match="does not know this token"):
         await store.write([Put(A_HEARTBEAT, b"2")])
+    locked.reviewer.away = True
+    with pytest.raises(Unavailable, match="whose token"):
+        await store.write([Put(A_HEARTBEAT, b"3")])
 
 
 async def test_a_token_is_reviewed_once_and_outlives_an_api_server_that_is_away_but_not_itself(locked: Locked) -> None:
