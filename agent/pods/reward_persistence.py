@@ -116,6 +116,9 @@ class RewardPersistence:
         ledger.counted_totals.changed_shards -= shards
         try:
             await self.store.write(writes, precondition=ownership.guard)
+        except asyncio.CancelledError:
+            ledger.counted_totals.changed_shards |= shards  # for the last save, as the agent ends
+            raise
         except StoreError as error:
             ledger.counted_totals.changed_shards |= shards
             self._failed(error)
@@ -140,7 +143,7 @@ class RewardPersistence:
             self._failed(error)
             return False
         if not counted:
-            log.warning("agent finds no rewards of its node in etcd, which lost its data; it writes all of them again")
+            log.warning("agent finds no rewards of its node in etcd; it writes all of them again")
             self._written = {}
             ledger.changed_types |= ledger.rewards.keys()
             ledger.counted_totals.changed_shards |= set(keys.COUNTED_SHARDS)
@@ -262,9 +265,11 @@ def _gone(listing: Listing, ledger: IncidentLedger) -> list[str]:
 
 
 def _count(item: StoredItem, ledger: IncidentLedger) -> None:
-    """Counts one failure. A record that is unreadable or has an unknown cause stays until its lease expires."""
+    """Counts one failure. A record that cannot be read or counted stays until its lease expires."""
     try:
         failure = decode_record(BindFailure, item.value)
+        if not keys.is_pod_type(failure.type):
+            raise ValueError(f"{failure.type!r} is no type of pod")
         ledger.count_bind_failure(item.key, failure.type, IncidentCause(failure.cause))
     except (BadRecord, ValueError) as error:
         log.warning("agent ignores the bind failure under %s: %s", item.key, error)

@@ -60,9 +60,10 @@ async def test_garbage_is_left_out_and_the_rest_counted(world: BindWorld) -> Non
     _, ledger, binds = await world.counting_agent()
     await world.tell("uid-1", b"garbage")
     await world.tell("uid-2", encode_record(BindFailure("web", "moonlight")))
-    await world.tell("uid-3")
+    await world.tell("uid-3", encode_record(BindFailure("a/b", "bind_refused")))
+    await world.tell("uid-4")
     await binds.poll(ledger)
-    assert ledger.rewards["web"].incidents == {"bind_refused": 1}
+    assert {name: reward.incidents for name, reward in ledger.rewards.items()} == {"web": {"bind_refused": 1}}
 
 
 async def test_of_too_many_records_the_first_are_read_and_that_is_said_once(

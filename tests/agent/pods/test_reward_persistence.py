@@ -1,5 +1,6 @@
 """The ledger in etcd, on the verified memory store: what is written, what the next agent restores, who may write."""
 
+import asyncio
 from random import Random
 
 import pytest
@@ -18,8 +19,13 @@ def world() -> World:
     return World()
 
 
-async def test_a_reward_and_what_was_counted_for_it_are_one_transaction(world: World) -> None:
+async def test_a_reward_and_what_was_counted_for_it_are_one_transaction_also_after_a_save_that_was_cancelled(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     persistence, ledger = await world.agent_that_saw(2)
+    with monkeypatch.context() as etcd, pytest.raises(TimeoutError):
+        etcd.setattr(world.store, "write", lambda *_, **__: asyncio.Event().wait())
+        await asyncio.wait_for(persistence.save(ledger), 0.01)
     await persistence.save(ledger)
     stored = await world.stored()
     counted = {key: revision for key, revision in stored.items() if key.startswith("counted/")}
