@@ -326,6 +326,9 @@ class IncidentLedger:
 
     def _update_health(self, pod: Pod) -> PodHealth:
         now, health = self._clock(), self.pods.get(pod.metadata.uid)
+        if health is not None and pod.terminating and not health.pod.terminating:
+            # From now on it has no incidents. An exit that waits for its Events counts without them.
+            self._count(health, [each for each in self._uncounted(health) if each[0].last_exit], ())
         self._note_fallen_counts(pod)
         if health is not None:
             health.update(pod, now)

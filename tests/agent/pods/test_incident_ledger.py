@@ -170,6 +170,12 @@ def test_a_pod_that_failed_and_was_deleted_at_once_is_counted(world: World) -> N
     assert world.ledger.pods == {}
 
 
+def test_an_exit_that_waits_for_its_events_counts_when_its_pod_is_deleted_meanwhile(world: World) -> None:
+    world.ledger.on_pod_updated(given.pod("Running", given.restarted(1, 137)))
+    world.ledger.on_pod_updated(given.pod("Running", given.restarted(2, 137), deleted=True))
+    assert world.incidents() == {"crash": 1}
+
+
 def test_types_are_bounded_and_the_longest_idle_one_without_pods_goes() -> None:
     world = World(limits=LedgerLimits(most_types=2))
     for number, name in enumerate(("a", "b", "c")):
