@@ -187,7 +187,10 @@ class HardwareMonitor:
 
     def _collectors_by_chip(self) -> Mapping[str, CollectFunction]:
         """Each chip of hwmon is a collector of its own: a driver that hangs takes its chip's series and no other's."""
-        chips = hwmon.chips(self._roots) if HWMON in self._collectors else []
+        try:
+            chips = hwmon.chips(self._roots) if HWMON in self._collectors else []
+        except OSError:  # which the collector reports
+            chips = []
         if not chips:
             return self._collectors
         rest = {name: collect for name, collect in self._collectors.items() if name != HWMON}

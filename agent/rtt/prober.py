@@ -111,6 +111,7 @@ _PROBES_PER_WAKEUP = 8
 
 _SHORTEST_SLEEP_SECONDS = 0.005
 _LONGEST_SLEEP_SECONDS = 0.5
+_LONGEST_ROUND_SECONDS = 1.0
 _MAX_HANDSHAKES = 256
 """Handshakes open at once; more would come near the usual limit of 1,024 descriptors. Others count as unsent."""
 
@@ -125,7 +126,7 @@ class Prober:
     """Probes peers and answers with their latencies.
 
     stats: the peers' outcomes. echoes: the probes by ICMP that are open.
-    rounds: completed probe intervals, as they are set; it stands still when `run` hangs.
+    rounds: completed probe intervals, or seconds if those are shorter; it stands still when `run` hangs.
     """
 
     def __init__(
@@ -241,14 +242,15 @@ class Prober:
 
     async def _pace(self, group: asyncio.TaskGroup) -> None:
         self.stats.start_round(self._clock().seconds)
-        round_ends = self._clock().seconds + self._settings.interval_seconds
+        round_seconds = min(self._settings.interval_seconds, _LONGEST_ROUND_SECONDS)
+        round_ends = self._clock().seconds + round_seconds
         while True:
+            self.echoes.expire()  # A loss that it finds may bring a probe forward to this turn.
             now = self._clock().seconds
-            self.echoes.expire()
             for name in self._schedule.due(now):
                 self._probe(self.stats.targets[name], group)
             if now >= round_ends:
-                round_ends = now + self._settings.interval_seconds
+                round_ends = now + round_seconds
                 self._end_round(now)
             await asyncio.sleep(self._pause_seconds())
 

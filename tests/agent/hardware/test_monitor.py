@@ -12,7 +12,7 @@ import pytest
 
 from agent.hardware import compute
 from agent.hardware.monitor import CollectorRun, HardwareMonitor
-from agent.hardware.reading import Measured, Overdue
+from agent.hardware.reading import Failed, Measured, Overdue
 from leadsman.plugin import HostRoots
 from leadsman.state import metric_names
 
@@ -79,6 +79,14 @@ async def test_a_stuck_sensor_is_flagged_and_the_others_are_read(monitor, sensor
     assert isinstance(reading.outcomes["hwmon4"], Overdue)
     assert all(isinstance(reading.outcomes[name], Measured) for name in ("cpu", "edac", "thermal", "filesystems"))
     assert all(isinstance(reading.outcomes[f"hwmon{number}"], Measured) for number in range(4))
+
+
+async def test_a_list_of_chips_that_cannot_be_read_is_a_fault_of_its_collector_alone(monitor, server) -> None:
+    chips = Path(server.sys) / "class/hwmon"
+    chips.rename(chips.with_name("away"))
+    chips.symlink_to("hwmon")  # to itself, which also root cannot read
+    outcomes = (await monitor.run_round()).outcomes
+    assert [name for name, outcome in outcomes.items() if isinstance(outcome, Failed)] == ["hwmon"]
 
 
 async def test_its_thread_is_never_doubled(monitor, sensor, clock) -> None:

@@ -119,6 +119,12 @@ async def test_a_lost_probe_is_followed_at_once_by_others_until_the_peer_is_sile
     assert prober.stats.reachability(time.monotonic()).silent_peers == {"one"}
 
 
+async def test_rounds_go_on_however_seldom_peers_are_probed() -> None:
+    prober = Prober(ProbeSettings(ProbeMode.TCP, 3600.0, window_seconds=3600.0))
+    async with running(prober.run()):
+        await until(lambda: prober.rounds >= 1)
+
+
 def at(address) -> tuple[Endpoint, int]:
     """Endpoint and port."""
     return Endpoint(IpVersion.V4, (address[0], 0)), address[1]
