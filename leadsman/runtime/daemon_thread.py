@@ -12,6 +12,7 @@ T = TypeVar("T")
 async def run_in_daemon_thread(work: Callable[[], T], name: str) -> T:
     """Returns what `work` returns or raises; its own thread does not keep the process from leaving.
 
+    An exit, a cancellation or a StopIteration of `work` is a RuntimeError here.
     A caller that is cancelled leaves at once; the work goes on and its result is dropped.
     """
     loop = asyncio.get_running_loop()
@@ -30,7 +31,9 @@ async def run_in_daemon_thread(work: Callable[[], T], name: str) -> T:
         try:
             value = work()
         except BaseException as raised:  # Whatever it is, it belongs to the one who waits.
-            error = raised
+            # An exit or a cancellation would end him too, and no Future takes a StopIteration.
+            is_plain = isinstance(raised, Exception) and not isinstance(raised, StopIteration)
+            error = raised if is_plain else RuntimeError(f"{type(raised).__name__}: {raised}")
         with contextlib.suppress(RuntimeError):  # A closed loop has nobody left to tell.
             loop.call_soon_threadsafe(deliver, value, error)
 

@@ -4,6 +4,7 @@ import signal
 import threading
 from collections.abc import Awaitable, Callable
 from random import Random
+from unittest.mock import Mock
 
 import pytest
 
@@ -63,6 +64,13 @@ async def test_one_who_is_cancelled_leaves_and_the_process_can_end(until: Callab
     release.set()
     thread.join(5)
     await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("error", [StopIteration(), SystemExit(3), asyncio.CancelledError()])
+async def test_what_would_end_the_loop_or_no_future_takes_is_an_error_as_any_other(error: BaseException) -> None:
+    work = Mock(side_effect=error)
+    with pytest.raises(RuntimeError, match=type(error).__name__):
+        await asyncio.wait_for(run_in_daemon_thread(work, "raises"), 5)
 
 
 class Longest(Random):
