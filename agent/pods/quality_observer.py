@@ -256,12 +256,12 @@ MAX_CONCURRENT = 4
 
 
 class MetricScraper:
-    """Scrapes pods, and remembers the last sums of each for values that are a rate of two counters."""
+    """Scrapes pods, and remembers the last sums of each metric for values that are a rate of two counters."""
 
     def __init__(self, deadline_seconds: float = DEADLINE_SECONDS) -> None:
         self._deadline_seconds = deadline_seconds
         self._session: aiohttp.ClientSession | None = None
-        self._before: dict[str, tuple[float, float | None]] = {}
+        self._before: dict[str, tuple[RewardMetric, tuple[float, float | None]]] = {}
 
     async def scrape_cost(self, uid: str, metric: RewardMetric) -> float | None:
         """Returns the cost that the metric has now; None when it is unknown."""
@@ -269,8 +269,9 @@ class MetricScraper:
         after = evaluate_page(metric.series, page) if page is not None else None
         if after is None:
             return None
-        value = value_between(self._before.get(uid), after)
-        self._before[uid] = after
+        known, before = self._before.get(uid, (metric, None))
+        value = value_between(before if known == metric else None, after)
+        self._before[uid] = metric, after
         return None if value is None else metric.cost(value)
 
     def keep_only(self, uids: set[str]) -> None:

@@ -82,6 +82,14 @@ async def test_an_unreachable_metric_changes_nothing(exporter, ledger, observing
     assert exporter.asked <= 1
 
 
+async def test_sums_of_another_series_are_no_earlier_sums(exporter, ledger, observing) -> None:
+    exporter.answer = "a_sum 10\na_count 100\nb_sum 5000\nb_count 200\n"
+    for series in ("a_sum / a_count", "b_sum / b_count"):
+        ledger.on_pod_updated(asking(exporter, series))
+        await observing.observe_all()
+    assert qualities(ledger) == {}
+
+
 async def test_a_pod_that_is_not_healthy_is_not_asked(exporter, ledger, observing) -> None:
     said = asking(exporter).metadata.annotations
     ledger.on_pod_updated(given.pod("Running", given.running(ready=False), annotations=said, ip="127.0.0.1"))
