@@ -20,6 +20,7 @@ from msgspec import Struct, field, structs
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from leadsman.etcd.member_start import EtcdFlags, MemberStart
+from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state.etcd_http import EtcdAccess, EtcdTransport
 from leadsman.state.etcd_json import AnyResponse
 from leadsman.state.store import Compacted, StoreError
@@ -86,6 +87,9 @@ class MemberCare:
         self._size = 0
         self._answered_at = clock()
         self.problem = "etcd was not asked yet"
+        self._replacement_problem = ProblemLog(
+            log, "the other members cannot remove this one now", "the others removed this member of etcd", logging.ERROR
+        )
 
     @property
     def differs(self) -> bool:
@@ -157,17 +161,18 @@ class MemberCare:
     async def _replace_if_others_agree(self, reason: str) -> None:
         """The others' majority removes this member, whose etcd then ends; kubelet starts it with the new file.
 
-        The file is away meanwhile, so that etcd cannot start with half of what it needs.
+        The file is away from then on, so that etcd cannot start with half of what it needs, and no sooner: were all
+        members silent, none could start.
         """
         start = MemberStart(self._flags, self._access)
-        log.error("this member of etcd is replaced: %s", reason)
-        self._config.unlink(missing_ok=True)
         try:
             await start.replace_former_self(add=False)
         except StoreError as error:
-            log.error("the other members cannot remove this one now: %s", error)
-            self._config.write_text(self._flags.config_file(self._flags.members, is_new=False))
+            self._replacement_problem.report(error)
             return
+        log.error("this member of etcd is replaced: %s", reason)
+        self._replacement_problem.clear()
+        self._config.unlink(missing_ok=True)
         await self._until_ended()
         shutil.rmtree(self._flags.values["data-dir"], ignore_errors=True)
         await start.write_config(self._config)

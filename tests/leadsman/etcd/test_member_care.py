@@ -17,6 +17,7 @@ from leadsman.testbed.etcd import Etcd
 from tests.leadsman.etcd.test_member_start import WITHIN_SECONDS, Members, members
 from tests.testbed.background import running
 from tests.testbed.etcd_members import lacks_hashkv
+from tests.waiting import until
 
 __all__ = ["members"]
 pytestmark = pytest.mark.slow
@@ -113,6 +114,21 @@ async def test_a_member_that_cannot_start_from_its_data_is_replaced(
     broken.start(wait=False)
     async with running(cared.by_name[broken.name].run()):
         await has(broken, MINE)
+
+
+async def test_a_member_keeps_its_file_while_the_others_do_not_answer(
+    members: Members, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else none could start again after an end of all."""
+    monkeypatch.setattr(member_care, "SILENT_SECONDS", 0.0)
+    (members.all[0].data_dir / "member/wal").mkdir(parents=True)
+    config = members.folder / "member0.yaml"
+    config.write_text("as it was")
+    care = Cared(members).by_name["member0"]
+    async with running(care.run()):
+        await until(lambda: "cannot remove this one now" in caplog.text)
+    await care.close()
+    assert config.read_text() == "as it was"
 
 
 @pytest.mark.parametrize("members", [["--quota-backend-bytes=4194304"]], indirect=True)
