@@ -60,7 +60,9 @@ AVAILABLE = gauge("filesystem_avail_bytes", "Bytes that a plain user can still u
 FREE = gauge("filesystem_free_bytes", "Bytes that root can still use.", "device", "fstype", "mountpoint")
 READ_ONLY = gauge("filesystem_readonly", "1 when mounted read-only.", "device", "fstype", "mountpoint")
 
-_POD_MOUNTS = re.compile(r"/(?:dev|proc|sys|snap|run/|var/lib/(?:kubelet/|docker/|containers/|containerd/|rancher/)).*")
+_POD_MOUNTS = re.compile(
+    r"/(?:(?:dev|proc|sys|snap)(?:/|$)|run/|var/lib/(?:kubelet|docker|containers|containerd|rancher)/).*"
+)
 _ROOT_TYPES = ("overlay", "zfs")
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 

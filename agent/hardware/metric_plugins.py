@@ -70,8 +70,10 @@ def _check_together(samples: Sequence[Sample]) -> None:
     page."""
     families, series = dict[str, MetricFamily](), set[tuple[str, tuple[str, ...]]]()
     for sample in samples:
-        name = sample.family.name
-        if families.setdefault(name, sample.family) != sample.family:
+        name, base = sample.family.name, sample.family.name.removesuffix("_total")
+        # On the page a counter has both names: with _total, and in OpenMetrics without.
+        shown = (base, f"{base}_total") if sample.family.kind == "counter" else (name,)
+        if any(families.setdefault(each, sample.family) != sample.family for each in shown):
             raise BadPlugin(f"{name} has two descriptions; a metric has one kind, help and list of labels")
         if (name, sample.labels) in series:
             raise BadPlugin(f"{name}{sample.labels} is there twice")

@@ -64,7 +64,6 @@ def round_trip_ns(sent: DualTimestamp, received_wall_ns: int, now: DualTimestamp
 # rewrites it, and a raw socket sees every process's.
 
 COOKIE_BYTES = 8
-MAX_COUNTER = 2**64 - 1
 
 _PADDING = bytes(40)
 """Pads the payload to ping's 56 bytes, so that both take the same path through the same queues."""

@@ -17,7 +17,15 @@ from agent.rtt.peer import ProbeSettings
 from agent.run import AgentSettings, run
 from leadsman.cli.flags import process_flags
 from leadsman.cli.flags.options import Fields, Options, from_flags
-from leadsman.cli.flags.values import existing_folder, listen_address, name_list, object_name, one_of, positive_int
+from leadsman.cli.flags.values import (
+    existing_folder,
+    listen_address,
+    name_list,
+    object_name,
+    one_of,
+    peer_count,
+    positive_int,
+)
 from leadsman.kube.access import NotInCluster
 from leadsman.plugin import METRICS_GROUP, REWARDS_GROUP
 from leadsman.plugin_loading import installed_plugins
@@ -91,7 +99,7 @@ def options(add: Options) -> None:
 
 
 def probing_options(add: Options) -> None:
-    add.flag("max-peers", "largest number of peers to probe", 16, metavar="K")
+    add.flag("max-peers", "largest number of peers to probe, at most 146", 16, peer_count, metavar="K")
     add.flag("probe-budget", "probes a second of all agents together; above it, each probes less often", PROBE_BUDGET)
     add.fields(ProbeSettings(), PROBING)
     add.flag(

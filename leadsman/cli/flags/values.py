@@ -107,6 +107,11 @@ def positive_int(text: str) -> int:
     return int(_number(text, int, lambda value: 0 < value <= 1_000_000, "a whole number from 1 to 1,000,000"))
 
 
+def peer_count(text: str) -> int:
+    """Parses how many peers an agent probes: no report of 4 KiB holds more."""
+    return int(_number(text, int, lambda value: 0 < value <= 146, "a whole number from 1 to 146"))
+
+
 def port_number(text: str) -> int:
     return int(_number(text, int, lambda value: 0 < value < 65536, "a port, from 1 to 65535"))
 

@@ -49,6 +49,7 @@ async def test_it_is_shown_under_the_plugin_s_name_and_a_gauge_without_labels_is
         ([USED(math.inf)], "used_ratio is inf; leave out what is not known"),
         ([USED(1), USED(2)], "is there twice"),
         ([USED(1), gauge("used_ratio", "Another.")(2)], "has two descriptions"),
+        ([counter("used", "Used.")(1), gauge("used_total", "Used.")(2)], "has two descriptions"),
         ([JOBS(1, str(number)) for number in range(MAX_SERIES + 1)], f"more than {MAX_SERIES} samples"),
     ],
 )

@@ -101,6 +101,7 @@ def test_a_pods_own_network_is_not_the_nodes(server: HostRoots) -> None:
         # statvfs on a dead NFS server hangs.
         ("filer:/x / nfs4 rw 0 0\nfiler:/y /home nfs4 rw 0 0\n//box/z /mnt cifs rw 0 0\n", {}),
         ("overlay / overlay rw,lowerdir=/l 0 0\noverlay /x overlay rw 0 0\n", {"/": False}),
+        ("/dev/sda /devel ext4 rw 0 0\n/dev/sdb /sys ext4 rw 0 0\n", {"/devel": False}),
         ("/dev/sda /my\\040disk ext4 rw 0 0\n", {"/my disk": False}),
         # Read-only is an option, not a part of one.
         ("/dev/sda / ext4 rw,errors=remount-ro 0 0\n/dev/sdb /b ext4 ro,noatime 0 0\n", {"/": False, "/b": True}),

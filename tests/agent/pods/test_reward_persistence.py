@@ -23,9 +23,10 @@ async def test_a_reward_and_what_was_counted_for_it_are_one_transaction_also_aft
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     persistence, ledger = await world.agent_that_saw(2)
-    with monkeypatch.context() as etcd, pytest.raises(TimeoutError):
+    with monkeypatch.context() as etcd:
         etcd.setattr(world.store, "write", lambda *_, **__: asyncio.Event().wait())
-        await asyncio.wait_for(persistence.save(ledger), 0.01)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(persistence.save(ledger), 0.01)
     await persistence.save(ledger)
     stored = await world.stored()
     counted = {key: revision for key, revision in stored.items() if key.startswith("counted/")}

@@ -55,7 +55,7 @@ def test_the_timeout_of_probes_is_set_by_its_flag() -> None:
         ("agent", "POD_IP", "0.0.0.0", "--address: '0.0.0.0': want an IP address of this node"),
         ("agent", "POD_IP", "edge-1", "--address: 'edge-1': want an IP address of this node"),
         ("agent", "LEADSMAN_PROBE", "pigeon", "--probe: 'pigeon': want one of auto, icmp, tcp"),
-        ("agent", "LEADSMAN_MAX_PEERS", "0", "--max-peers: '0': want a whole number from 1 to 1,000,000"),
+        ("agent", "LEADSMAN_MAX_PEERS", "147", "--max-peers: '147': want a whole number from 1 to 146"),
         ("agent", "LEADSMAN_WINDOW_SECONDS", "-3", "--window-seconds: '-3': want a number above 0"),
         ("agent", "LEADSMAN_ETCD", "localhost", "--etcd: 'localhost': want http://HOST:PORT"),
         ("agent", "LEADSMAN_PROC_ROOT", "/nowhere", "--proc-root: '/nowhere': no such folder"),
