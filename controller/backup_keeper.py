@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import structs
 from prometheus_client.core import Metric
 
-from controller.keeper import MAX_PODS_SHOWN, Actions, HealedCluster, Keeper, Memory, Tools
+from controller.keeper import MAX_PODS_SHOWN, MOVE_HOLD_PREFIX, Actions, HealedCluster, Keeper, Memory, Tools
 from controller.settings import PlaceholderSettings
 from leadsman.cluster.constraints import Toleration
 from leadsman.cluster.model import Cluster, ClusterPod
@@ -239,7 +239,7 @@ class BackupKeeper(Keeper):
             await self._writer.apply(plan_placeholders(cluster, plan, resize=self._resize), node_of)
         coverage = dict(coverage_of(cluster, plan, self._writer.problems))
         for uid, before in self.coverage.items():
-            was_covered = before.state is CoverageState.COVERED and before.node not in unhealthy
+            was_covered = before.state is CoverageState.COVERED and before.node in cluster.nodes.keys() - unhealthy
             if uid in coverage and cluster.pods[uid].node in unhealthy and was_covered:
                 coverage[uid] = before  # its room was held when its node fell silent, and is released for it now
         uncovered = {uid: each.reason for uid, each in coverage.items() if each.state is not CoverageState.COVERED}
@@ -398,10 +398,12 @@ def _told(memory: BackupMemory) -> Mapping[str, PodBackup | None]:
 
 
 def _with_holds(situation: Situation, holds: tuple[Hold, ...]) -> Situation:
-    """Returns the same with a pod in place of each hold, so that no backup counts on the same room."""
-    pods: dict[str, ClusterPod | None] = {
-        f"hold of {hold.pod_uid}": ClusterPod(f"hold of {hold.pod_uid}", "", "", hold.node, requests=hold.requests)
-        for hold in holds
-        if hold.node in situation.cluster.nodes
-    }
+    """Returns the same with a pod in place of each hold, so that no backup counts on the same room. Where a holding pod
+    stands already it has the room."""
+    pods: dict[str, ClusterPod | None] = {}
+    for hold in holds:
+        uid, of = f"hold of {hold.pod_uid} on {hold.node}", hold.pod_uid.removeprefix(MOVE_HOLD_PREFIX)
+        there = situation.cluster.pods_on(hold.node) if hold.node in situation.cluster.nodes else None
+        if there is not None and not any(pod.held_for == of for pod in there):
+            pods[uid] = ClusterPod(uid, "", "", hold.node, requests=hold.requests)
     return situation.changed(pods)

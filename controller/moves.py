@@ -118,6 +118,7 @@ class Replacement(Keeper):
         self.plan: ReplacementPlan | None = None
         self.actions = Actions(_log, "controller cannot move a pod; it tries again", "controller can move pods again")
         self._evict_not_before: dict[str, float] = {}
+        self._unseen_holds: set[str] = set()
         self.ended: Counter[MoveResult] = Counter()
         self._healed, self._settings, self._views = healed, settings, Views()
         self._state = Memory(tools, MOVES, MoverState())
@@ -261,6 +262,7 @@ class Replacement(Keeper):
         for ended in plan.ended:
             self.ended[ended.result] += 1
             self._evict_not_before.pop(ended.move.pod_uid, None)
+            self._unseen_holds -= {ended.move.pod_uid, ended.move.for_uid}
             _log.info("move of pod %s/%s: %s: %s", ended.move.namespace, ended.move.name, ended.result, ended.note)
             self._tell_end(ended)
         for uid, report in plan.no_fix.items():
@@ -309,7 +311,11 @@ class Replacement(Keeper):
         try:
             await self.tools.client.create(PODS.path(PLACEHOLDER_NAMESPACE), body)
         except Conflict:
+            if action.for_uid in self._unseen_holds:  # Its kubelet refused it, no plan sees it, nobody else deletes it.
+                await self.tools.client.delete(PODS.path(PLACEHOLDER_NAMESPACE, body["metadata"]["name"]))
+            self._unseen_holds.add(action.for_uid)
             return "exists"
+        self._unseen_holds.discard(action.for_uid)
         _log.info("holding %s", action.reason)
         return "done"
 

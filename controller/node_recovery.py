@@ -88,7 +88,7 @@ class NodeRecovery(Keeper):
             return
         before = await self._healed.published.read()
         plan = self._plan_now(cluster, before.recovery)
-        state = self._published(plan, before.recovery)
+        state = self._published(plan, before)
         if structs.replace(state, published_at=before.published_at) != before:
             await self._publish(state)
         self._tell(before.recovery, plan, cluster)
@@ -131,10 +131,10 @@ class NodeRecovery(Keeper):
         nodes = {name: structs.replace(each, timeline=each.timeline.shifted(now_unix - now)) for name, each in verdicts}
         return plan_recovery(nodes, cluster, self._backups.coverage, state, self._healed.settings.budget, now_unix)
 
-    def _published(self, plan: RecoveryPlan, before: RecoveryState) -> SelfHealingState:
+    def _published(self, plan: RecoveryPlan, before: SelfHealingState) -> SelfHealingState:
         moves = self._replacement.holds if self._replacement else ()
         if moves is None:  # they are not read yet, and a new pod must not lose its room because a controller started
-            moves = tuple(hold for hold in before.holds if hold.pod_uid.startswith(MOVE_HOLD_PREFIX))
+            moves = tuple(hold for hold in before.recovery.holds if hold.pod_uid.startswith(MOVE_HOLD_PREFIX))
         memory = self._backups.memory
         round_trips: dict[str, dict[str, float]] = {}
         owners: dict[str, set[str]] = {}
@@ -143,10 +143,14 @@ class NodeRecovery(Keeper):
             for reference, rtt_ms in backup.rtt_ms.items():
                 if reference in plan.state.refused:
                     round_trips.setdefault(reference, {})[backup.node] = rtt_ms
+        last = {node: LastRoundTrips(memory.measured_at, rtt_ms) for node, rtt_ms in round_trips.items()}
+        for node, known in before.last_round_trips.items():
+            if node in last and known.rtt_ms == last[node].rtt_ms:
+                last[node] = known  # They were measured before it fell, and no later.
         return SelfHealingState(
             structs.replace(plan.state, holds=(*plan.state.holds, *moves)),
             self.tools.wall_clock(),
-            {node: LastRoundTrips(memory.measured_at, rtt_ms) for node, rtt_ms in round_trips.items()},
+            last,
             {node: tuple(sorted(uids)) for node, uids in sorted(owners.items())},
         )
 

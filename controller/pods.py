@@ -303,7 +303,7 @@ class UncheckedPodReporter(Keeper):
         for pod in sweep.kept if self._tells_placements and not self.tools.is_dry_run else ():
             note = f"bound to node {pod.node}: {placement_reason(pod, inputs)}"
             _tell(self.tools, pod.info, "BoundKept", note, f"kept.{pod.info.uid[:8]}", warning=False)
-        if now >= self._count_at:
+        if now >= self._count_at and inputs.workloads.loaded:
             self._count_at = now + COUNT_INTERVAL_SECONDS
             self.over_bound = await self.make_plan(lambda: pods_over_bounds(pods, inputs))
 

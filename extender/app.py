@@ -103,6 +103,9 @@ def _observe_requests(metrics: ExtenderMetrics) -> Middleware:
             response = _error_response(error.status, str(error))
         except web.HTTPException as error:
             response = _error_response(error.status, error.reason, error.headers.get("Allow"))
+        except Exception:
+            metrics.observe_request(_verb(request), 500, time.perf_counter() - began)
+            raise
         metrics.observe_request(_verb(request), response.status, time.perf_counter() - began)
         return response
 

@@ -4,7 +4,7 @@ Each direction is a link of its own: where A hears nothing of B, an answer to B'
 node that does not report is not counted: then the node is what is down, and other checks say so.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from prometheus_client import Metric
@@ -51,24 +51,26 @@ class DeadLinkFinder:
 
     def find(self, snapshot: Snapshot, now: float) -> list[DeadLink]:
         """Returns those that are dead in both directions first, then by name. now: monotonic seconds."""
-        fresh = {
-            name: state.latency
-            for name, state in snapshot.nodes.items()
-            if state.latency and state.freshness(now) is Freshness.FRESH
-        }
-        self._unanswered = {name: self._unanswered_of(name, latency) for name, latency in fresh.items()}
+        found, fresh = self._found(snapshot, now)
         links = [
-            _dead_link(name, peer, latency.peers[peer].sent, fresh[peer].peers.get(name))
-            for name, (latency, peers) in self._unanswered.items()
-            for peer in peers
-            if peer in fresh
+            _dead_link(name, peer, fresh[name].peers[peer].sent, fresh[peer].peers.get(name)) for name, peer in found
         ]
         return sorted(links, key=lambda link: (not link.is_back_lost, link.source, link.target))
 
     def families(self, snapshot: Snapshot, now: float) -> Iterator[Metric]:
         """Makes the metrics of one scrape."""
         dead = "Directions between two reporting nodes of which every probe of the window was lost."
-        yield gauge("leadsman_dead_links", dead, len(self.find(snapshot, now)))
+        yield gauge("leadsman_dead_links", dead, len(self._found(snapshot, now)[0]))
+
+    def _found(self, snapshot: Snapshot, now: float) -> tuple[list[tuple[str, str]], Mapping[str, Latency]]:
+        """Returns the dead links, from a node to its peer, and what fresh nodes report."""
+        fresh = {
+            name: state.latency
+            for name, state in snapshot.nodes.items()
+            if state.latency and state.freshness(now) is Freshness.FRESH
+        }
+        self._unanswered = {name: self._unanswered_of(name, latency) for name, latency in fresh.items()}
+        return [(name, peer) for name, (_, peers) in self._unanswered.items() for peer in peers if peer in fresh], fresh
 
     def _unanswered_of(self, name: str, latency: Latency) -> tuple[Latency, Sequence[str]]:
         known = self._unanswered.get(name)

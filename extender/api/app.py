@@ -56,7 +56,7 @@ def create_api_app(live: LiveState) -> web.Application:
     for route in ROUTES:
         app.router.add_route(route.method, PREFIX + route.path, _api_handler(route, live))
     app.router.add_get(f"{PREFIX}/openapi.json", _document)
-    app.router.add_get(f"{PREFIX}/events", _events(live))
+    app.router.add_get(f"{PREFIX}/events", _events(live), allow_head=False)
     app.router.add_get("/", page)
     app.on_shutdown.append(end_streams)
     return app

@@ -109,7 +109,7 @@ def whole_number(query: Mapping[str, str], field: str, default: int, least: int,
     text = query.get(field, "")
     if not text:
         return default
-    if not text.isdecimal() or not text.isascii() or not least <= int(text[:12]) <= most:
+    if not text.isdecimal() or not text.isascii() or len(text) > 12 or not least <= int(text) <= most:
         raise _bad(field, text, f"a whole number from {least} to {most}")
     return int(text)
 

@@ -20,13 +20,13 @@ from extender.worker_pool import DECISION_DEADLINE_SECONDS
 from leadsman.decision.decide import FILTERS, SCORES, FilterResult, ScoreResult, filter_nodes, score_nodes
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, Evidence, PluginScore, PodInfo, Refusal
-from leadsman.decision.policy import FilterPluginPolicy, OnFailure, PluginPolicy, Policy, ScorePluginPolicy
+from leadsman.decision.policy import PluginPolicy, Policy, ScorePluginPolicy
 from leadsman.decision.view import Column
 from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
 from leadsman.kube.names import REPORTING_EXTENDER
 from leadsman.kube.objects import ObjectReference
-from leadsman.plugin import FILTERS_GROUP, REFUSE, SCORES_GROUP
+from leadsman.plugin import FILTERS_GROUP, SCORES_GROUP
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.scrape import counter, gauge
 from leadsman.runtime.token_bucket import TokenBucket
@@ -80,10 +80,7 @@ class RemoteFilter(RemotePlugin):
         return {node: reason for node, reason in refused if node in left}
 
     def _without_answer(self, nodes: Sequence[str], problem: str) -> Mapping[str, Refusal]:
-        settings = self._plugin.settings
-        assert isinstance(settings, FilterPluginPolicy)
-        says = self._plugin.on_failure if settings.on_failure is OnFailure.PLUGIN else settings.on_failure
-        if says != REFUSE:
+        if not self._plugin.fails_closed:
             return {}
         return dict.fromkeys(nodes, Refusal(self.name, f"filter plugin {self.name} fails closed: {problem}"))
 
@@ -140,7 +137,7 @@ class PluginHost:
     """Decides with the policy's plugins. `run` it as one task; close at the end.
 
     inputs: the newest, for the nodes that a new process is sent.
-    on_change: called with its name and why when a plugin goes off, and with "" when it answers again.
+    on_change: called with its name, what follows and why, when a plugin goes off, and with "" when it answers again.
     """
 
     def __init__(
@@ -233,12 +230,13 @@ class PluginHost:
         yield counter("leadsman_plugin_failures", failed, failures, "plugin")
 
     def _report(self, plugin: Plugin) -> None:
-        begins = f"plugin {plugin.name} failed three times in a row; for a minute decisions go on without it"
+        begins = f"plugin {plugin.name} failed three times in a row, and is off for a minute"
         ends = f"plugin {plugin.name} answers again"
         problem = self._problems.setdefault((plugin.group, plugin.name), ProblemLog(_log, begins, ends, logging.ERROR))
         was_off = bool(problem.text)
         if plugin.is_off:
-            problem.report(plugin.problem)
+            meanwhile = "it refuses every node" if plugin.fails_closed else "decisions go on without it"
+            problem.report(f"{meanwhile}: {plugin.problem}")
         elif plugin.is_active and not plugin.failures_in_a_row:
             problem.clear()
         if self._on_change and bool(problem.text) is not was_off:
@@ -259,11 +257,11 @@ class PluginEvents:
         self.writer = EventWriter(client, TokenBucket(1.0, 10), own_pod.name, controller=REPORTING_EXTENDER)
 
     def plugin_changed(self, name: str, problem: str) -> None:
-        """Records that a plugin went off or is back. problem: why it is off; "": it answers again."""
+        """Records that a plugin went off or is back. problem: what follows, and why; "": it answers again."""
         if not self._rate.try_take():
             return
         if problem:
-            note = f"plugin {name} is off for a minute, and decisions go on without it: {problem}"
+            note = f"plugin {name} is off for a minute, and {problem}"
             self.writer.record(self._own_pod, "PluginOff", note, "Score", warning=True)
         else:
             self.writer.record(self._own_pod, "PluginAnswers", f"plugin {name} answers again", "Score")

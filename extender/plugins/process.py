@@ -23,9 +23,9 @@ import numpy as np
 from extender.plugins.worker import LENGTH, Question, Reply, send
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
-from leadsman.decision.policy import PluginPolicy
+from leadsman.decision.policy import FilterPluginPolicy, OnFailure, PluginPolicy
 from leadsman.decision.view import BoolArray, FloatArray, NodeIndex
-from leadsman.plugin import FILTERS_GROUP, Node, Pod
+from leadsman.plugin import FILTERS_GROUP, REFUSE, Node, Pod
 from leadsman.state.snapshot import NodeState
 
 START_SECONDS = 30.0
@@ -79,6 +79,14 @@ class Plugin:
     def is_off(self) -> bool:
         """Tells whether the plugin is left alone, as for a minute after three failures in a row."""
         return self._clock() < self._off_until
+
+    @property
+    def fails_closed(self) -> bool:
+        """Tells whether every node is refused while it does not answer."""
+        if not isinstance(self.settings, FilterPluginPolicy):
+            return False
+        chosen = self.settings.on_failure
+        return (self.on_failure if chosen is OnFailure.PLUGIN else chosen) == REFUSE
 
     @property
     def state(self) -> str:

@@ -6,6 +6,8 @@ import json
 import os
 import re
 import subprocess
+import threading
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -96,6 +98,8 @@ class Kubectl:
                 if bound is None:
                     forward.terminate()
                     raise KubectlError(f"kubectl port-forward to {pod}: {_last_line(line + forward.stderr.read())}")
+                for pipe in (forward.stdout, forward.stderr):  # kubectl writes a line for each connection
+                    threading.Thread(target=deque, args=(pipe, 0), daemon=True).start()
                 yield int(bound[1])
             finally:
                 forward.terminate()

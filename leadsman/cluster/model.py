@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from leadsman.cluster.constraints import UNCONSTRAINED, LabelSelector, NodeSelectorTerm, PodConstraints, Taint
 from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.resources import ZERO, Resources
-from leadsman.kube.names import MIRROR_POD_KEY
+from leadsman.kube.names import HELD_FOR_LABEL, MIRROR_POD_KEY, PLACEHOLDER_LABEL, PLACEHOLDER_NAMESPACE
 from leadsman.kube.names import ZONE_LABEL as ZONE_LABEL
 
 
@@ -99,6 +99,17 @@ class ClusterPod(Struct, frozen=True, gc=False, omit_defaults=True):
     def mirror(self) -> bool:
         """Tells whether the pod shows a static pod of a kubelet; deleting it stops nothing."""
         return MIRROR_POD_KEY in self.annotations or self.owner_kind == "Node"
+
+    @property
+    def placeholder(self) -> str | None:
+        """Returns the label of the node that this placeholder is for; None: it is none. Anybody may set the label, so
+        elsewhere than in its namespace it means nothing."""
+        return self.labels.get(PLACEHOLDER_LABEL) if self.namespace == PLACEHOLDER_NAMESPACE else None
+
+    @property
+    def held_for(self) -> str | None:
+        """Returns the UID of the pod that this one holds room for while it is moved; None: it holds none."""
+        return self.labels.get(HELD_FOR_LABEL) if self.namespace == PLACEHOLDER_NAMESPACE else None
 
 
 # Claims and volumes, as far as they decide where a pod can be.

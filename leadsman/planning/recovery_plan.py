@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from leadsman.cluster.model import Cluster, ClusterNode, ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.kube.names import DOMAIN, FAILOVER_ANNOTATION
-from leadsman.planning.failover.node_verdict import NodeHealth, NodeVerdict
+from leadsman.planning.failover.node_verdict import NodeHealth, NodeVerdict, Truth
 from leadsman.published.self_healing import DeadNode, Hold, PodBackup, PodRecovery, RecoveryState
 
 UNREACHABLE_TAINT = f"{DOMAIN}/unreachable"
@@ -226,7 +226,17 @@ class _Step:
             self.actions.append(TaintNode(name, node.uid, recovery.reason))
             return recovery
         recovery = replace(recovery, tainted_at=recovery.tainted_at or self._now)
-        bounded = [pod for pod in self._cluster.pods_on(name) if pod.uid in self._backups and not pod.terminating]
+        if observed is not None and Truth.FALSE in observed.signals.truths:
+            return recovery  # It gave a sign of life: nothing more is taken from it.
+        return self._recover_pods(node, recovery)
+
+    def let_in(self, node: ClusterNode, reason: str) -> None:
+        """Removes our taint from the node."""
+        if _has_taint(node):
+            self.actions.append(UntaintNode(node.name, node.uid, reason))
+
+    def _recover_pods(self, node: ClusterNode, recovery: DeadNode) -> DeadNode:
+        bounded = [pod for pod in self._cluster.pods_on(node.name) if pod.uid in self._backups and not pod.terminating]
         for pod in sorted(bounded, key=lambda each: (-each.priority, each.namespace, each.name)):
             if reason := why_stays(pod, node, self._cluster, self._backups[pod.uid]):
                 self.stays[pod.uid] = reason
@@ -234,16 +244,13 @@ class _Step:
                 recovery = self._recover(pod, recovery)
         return recovery
 
-    def let_in(self, node: ClusterNode, reason: str) -> None:
-        """Removes our taint from the node."""
-        if _has_taint(node):
-            self.actions.append(UntaintNode(node.name, node.uid, reason))
-
     def _recover(self, pod: ClusterPod, recovery: DeadNode) -> DeadNode:
         backup, name = self._backups[pod.uid].node, f"{pod.namespace}/{pod.name}"
-        until = self._now + self._budget.hold_seconds
-        self.holds.append(Hold(backup, pod.owner_uid, pod.requests, until, pod.uid))
-        self.actions.append(ReleaseRoom(backup, pod.requests, f"for pod {name}, whose node {pod.node} is dead"))
+        before = recovery.pods.get(pod.uid)
+        if before is None or before.backup != backup:  # Otherwise its deletion failed, or is not seen yet.
+            until = self._now + self._budget.hold_seconds
+            self.holds.append(Hold(backup, pod.owner_uid, pod.requests, until, pod.uid))
+            self.actions.append(ReleaseRoom(backup, pod.requests, f"for pod {name}, whose node {pod.node} is dead"))
         reason = f"node {pod.node} is dead; its backup is node {backup}"
         self.actions.append(DeletePod(pod.uid, pod.namespace, pod.name, pod.node, reason))
         return _record_deletion(recovery, pod, backup, self._cluster, self._now)

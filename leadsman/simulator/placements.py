@@ -12,7 +12,7 @@ from leadsman.cluster.model import Cluster, ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.decision.decide import MAX_SCORE, filter_nodes, score_nodes
 from leadsman.decision.inputs import DecisionInputs
-from leadsman.kube.names import PLACEHOLDER_LABEL, ROLE_LABEL
+from leadsman.kube.names import PLACEHOLDER_LABEL, PLACEHOLDER_NAMESPACE, ROLE_LABEL
 from leadsman.planning.backups.backup_plan import BackupPlan, BackupSettings
 from leadsman.planning.backups.planner import NO_BACKUPS, plan_backups, without_placeholders
 from leadsman.planning.moves.search import Search, why_never_moved
@@ -43,7 +43,12 @@ def with_placeholders(cluster: Cluster, reserves: Mapping[str, Resources]) -> Cl
     """Returns the cluster with one placeholder on each node that reserves something, replacing all others."""
     held = {
         f"placeholder/{node}": ClusterPod(
-            f"placeholder/{node}", "leadsman", node, node=node, labels={PLACEHOLDER_LABEL: node}, requests=reserve
+            f"placeholder/{node}",
+            PLACEHOLDER_NAMESPACE,
+            node,
+            node=node,
+            labels={PLACEHOLDER_LABEL: node},
+            requests=reserve,
         )
         for node, reserve in reserves.items()
     }

@@ -8,6 +8,7 @@ import pytest
 from controller.moves import Replacement
 from controller.settings import SelfHealingSettings
 from leadsman.kube.client import ApiClient
+from leadsman.kube.names import HELD_FOR_LABEL
 from leadsman.planning.moves.mover import MoveResult
 from leadsman.planning.replacement_plan import ReplacementSettings
 from leadsman.sources.delay.matrix import DelayMatrix
@@ -107,6 +108,26 @@ async def test_a_move_that_stays_refused_is_rolled_back(one: Cluster) -> None:
     assert one.replacement.ended == {MoveResult.ROLLED_BACK: 1}
     assert not one.holds()
     assert "within 30 s" in one.events("ReplacementRolledBack")[0]
+
+
+async def test_a_holding_pod_that_its_kubelet_refused_makes_way_for_the_next(one: Cluster) -> None:
+    await one.step()
+    [hold] = one.holds()
+    refused = {**hold, "status": {"phase": "Failed"}}
+    one.api.put(f"/api/v1/namespaces/leadsman-placeholders/pods/{hold['metadata']['name']}", refused)
+    await until(lambda: not one.nodes_of_holds())
+    for _ in range(3):
+        await one.step(31.0)
+        await one.step(601.0)
+    assert not any(each["status"].get("phase") == "Failed" for each in one.holds())
+
+
+async def test_a_pod_of_another_namespace_with_the_label_of_holds_is_left_alone(one: Cluster) -> None:
+    theirs = owned_pod("edge-3", "theirs", uid="theirs", labels={HELD_FOR_LABEL: "me"})
+    one.api.put("/api/v1/namespaces/shop/pods/theirs", theirs)
+    await until(lambda: one.healed.current and "theirs" in one.healed.current.pods)
+    await one.step()
+    assert not [each.path for each in one.api.requests if each.verb == "delete"]
 
 
 async def test_nothing_is_done_before_the_state_is_written(one: Cluster) -> None:

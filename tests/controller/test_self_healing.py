@@ -7,11 +7,14 @@ from types import SimpleNamespace
 import pytest
 from msgspec import Struct
 
+from controller.backup_keeper import _with_holds
 from controller.keeper import DocumentObject, move_hold_uid
 from controller.run import SelfHealing
 from controller.settings import SelfHealingSettings
+from leadsman.cluster.model import ClusterNode, ClusterPod, cluster_of
 from leadsman.cluster.resources import Resources
 from leadsman.kube.client import ApiClient
+from leadsman.kube.names import HELD_FOR_LABEL, PLACEHOLDER_LABEL, PLACEHOLDER_NAMESPACE
 from leadsman.planning.backups.placeholders import CoverageState
 from leadsman.planning.failover.node_verdict import (
     NodeHealth,
@@ -23,6 +26,7 @@ from leadsman.planning.failover.node_verdict import (
     VerdictReason,
 )
 from leadsman.planning.recovery_plan import UNREACHABLE_TAINT, RecoveryBudget
+from leadsman.planning.situation import Situation
 from leadsman.published.self_healing import SELF_HEALING, Hold
 from leadsman.rewards.pod_types import pod_type
 from leadsman.sources.delay.matrix import DelayMatrix
@@ -170,6 +174,50 @@ async def test_a_pod_whose_backup_died_with_its_node_is_deleted_only_once_anothe
         await until(lambda: "edge-3" in cluster.nodes_of_placeholders())
         await cluster.step()
         assert cluster.api.requests[-1].path == POD
+
+
+async def test_a_pod_on_a_suspect_node_is_covered_by_no_node_that_left_the_cluster(
+    api: FakeApiServer, client: ApiClient
+) -> None:
+    async with started(api, client, RecoveryBudget(least_nodes=9, fresh_ratio=0.0)) as cluster:
+        backup = await cluster.cover()
+        cluster.verdicts |= {"edge-1": verdict("edge-1", NodeHealth.SUSPECT)}
+        await cluster.step()
+        api.delete(f"/api/v1/nodes/{backup}")
+        await until(lambda: backup not in cluster.healing.cluster.current.nodes)
+        await cluster.step()
+        assert [each.node for each in cluster.healing.backups.coverage.values()] != [backup]
+
+
+async def test_while_a_node_is_suspect_its_last_delays_are_written_once(api: FakeApiServer, client: ApiClient) -> None:
+    async with started(api, client, RecoveryBudget(least_nodes=9, fresh_ratio=0.0)) as cluster:
+        await cluster.cover()
+        cluster.verdicts |= {"edge-1": verdict("edge-1", NodeHealth.SUSPECT)}
+        cluster.view = near("edge-2", "edge-3")
+        written = []
+        for _ in range(6):
+            await cluster.step()
+            written.append(sum(each.verb == "update" and "leadsman-self-healing" in each.path for each in api.requests))
+        assert written[3] == written[-1]
+
+
+def test_of_a_move_s_holds_each_counts_once() -> None:
+    """On its node, and not beside the pod that holds it there already."""
+    uid, room = move_hold_uid("web"), Resources(100, 5, 1)
+    holding = ClusterPod("h", PLACEHOLDER_NAMESPACE, "h", "a", requests=room, labels={HELD_FOR_LABEL: "web"})
+    there = cluster_of([ClusterNode(name) for name in "ab"], [holding])
+    holds = Hold("b", "rs", room, 9e9, uid), Hold("a", "rs", room, 9e9, uid)
+    held = _with_holds(Situation(there, inputs_of(near())), holds).cluster
+    assert held.requested("a") == held.requested("b") == room
+
+
+async def test_a_pod_of_another_namespace_with_the_label_of_placeholders_is_left_alone(cluster: Cluster) -> None:
+    await cluster.cover()
+    theirs = owned_pod("edge-3", "theirs", uid="theirs", labels={PLACEHOLDER_LABEL: "edge-3"})
+    cluster.api.put("/api/v1/namespaces/shop/pods/theirs", theirs)
+    await until(lambda: "theirs" in cluster.healing.cluster.current.pods)
+    await cluster.step()
+    assert not [each.path for each in cluster.api.requests if each.verb == "delete"]
 
 
 async def test_a_node_that_came_back_under_the_name_of_a_dead_one_gets_no_taint(cluster: Cluster) -> None:

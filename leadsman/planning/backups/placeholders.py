@@ -15,7 +15,6 @@ from msgspec import Struct
 from leadsman.cluster.constraints import Toleration
 from leadsman.cluster.model import Cluster, ClusterPod
 from leadsman.cluster.resources import NOTHING, ZERO, Resources
-from leadsman.kube.names import PLACEHOLDER_LABEL
 from leadsman.planning.backups.backup_plan import BackupPlan, Uncovered
 from leadsman.published.self_healing import PodBackup
 
@@ -79,8 +78,7 @@ def placeholders_by_node(cluster: Cluster) -> Mapping[str, Sequence[ClusterPod]]
     names = {node_label(node): node for node in cluster.nodes}
     found: dict[str, list[ClusterPod]] = {}
     for pod in cluster.pods.values():
-        if PLACEHOLDER_LABEL in pod.labels and not pod.terminating:
-            label = pod.labels[PLACEHOLDER_LABEL]
+        if (label := pod.placeholder) is not None and not pod.terminating:
             found.setdefault(names.get(label, label), []).append(pod)
     return found
 

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from leadsman.cluster.model import Cluster, ClusterPod
 from leadsman.cluster.quotas import replacement_refusals
-from leadsman.kube.names import PLACEHOLDER_LABEL
 from leadsman.planning.backups.backup_plan import (
     Backup,
     BackupPlan,
@@ -54,8 +53,7 @@ def plan_backups(
 
     Room that placeholders take counts as free: it is what is being planned.
     """
-    placeholders = {uid: None for uid, pod in situation.cluster.pods.items() if PLACEHOLDER_LABEL in pod.labels}
-    planner = Planner(situation.changed(placeholders), settings, unhealthy)
+    planner = Planner(situation.changed(_placeholders(situation.cluster)), settings, unhealthy)
     kept = [pod for pod in planner.order if previous.get(pod.uid) in situation.cluster.nodes]
     for pod in kept:
         if planner.is_frozen(pod) and previous[pod.uid] not in unhealthy:
@@ -70,7 +68,11 @@ def plan_backups(
 
 def without_placeholders(cluster: Cluster) -> Cluster:
     """Returns the cluster with the room free that its placeholders take."""
-    return cluster.changed(pods={uid: None for uid, pod in cluster.pods.items() if PLACEHOLDER_LABEL in pod.labels})
+    return cluster.changed(pods=_placeholders(cluster))
+
+
+def _placeholders(cluster: Cluster) -> Mapping[str, None]:
+    return {uid: None for uid, pod in cluster.pods.items() if pod.placeholder is not None}
 
 
 class Planner:

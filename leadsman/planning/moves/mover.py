@@ -21,7 +21,6 @@ from msgspec.structs import replace
 from leadsman.cluster.constraints import Toleration
 from leadsman.cluster.model import ClusterPod
 from leadsman.cluster.resources import Resources
-from leadsman.kube.names import HELD_FOR_LABEL
 from leadsman.planning.moves.search import Search, why_never_moved, why_not_evictable
 from leadsman.planning.situation import Situation, violation
 from leadsman.published.moves import Departure, Move, MoverState, MoveStep
@@ -192,8 +191,8 @@ class Mover:
         self._settings, self._running_plan = settings, running_plan
         self._holds: dict[str, list[ClusterPod]] = {}
         for pod in cluster.pods.values():
-            if HELD_FOR_LABEL in pod.labels:
-                self._holds.setdefault(pod.labels[HELD_FOR_LABEL], []).append(pod)
+            if pod.held_for is not None:
+                self._holds.setdefault(pod.held_for, []).append(pod)
         self._owners = {pod.owner_uid for pod in cluster.pods.values()} | {move.owner_uid for move in state.moves}
         self.departures = Departures(state.departures, settings, now)
 
@@ -208,6 +207,7 @@ class Mover:
         goes = pod is None or pod.terminating
         if move.step is MoveStep.EVICTING and goes:
             move = replace(move, step=MoveStep.LANDING, since=self.now)
+            self.departures.update(move.owner_uid, move.from_node, at=self.now)
         if move.step is MoveStep.LANDING:
             self._land(move)
         elif move.step is MoveStep.TAKING:
@@ -282,10 +282,9 @@ class Mover:
         if not held or why_not_evictable(pod, self.cluster):
             self.moves.append(move)
             return
-        if move.step is MoveStep.HOLDING:
-            siblings = tuple(each.uid for each in self.cluster.pods.values() if each.owner_uid == pod.owner_uid)
-            move = replace(move, step=MoveStep.EVICTING, siblings=siblings)
-            self.departures.update(pod.owner_uid, pod.node, at=self.now)
+        # Again while the eviction is refused: the owner may add pods meanwhile.
+        siblings = tuple(each.uid for each in self.cluster.pods.values() if each.owner_uid == pod.owner_uid)
+        move = replace(move, step=MoveStep.EVICTING, siblings=siblings)
         self.moves.append(move)
         self.actions.append(EvictPod(pod.uid, pod.namespace, pod.name, pod.node, move.reason))
 
@@ -376,6 +375,8 @@ class Mover:
         search = self.search(self.situation.changed(own), barred=not move.plan)
         if reason := why_never_moved(pod):
             return reason
+        if pod.node in self.avoid:
+            return f"its node {pod.node} is dead or suspect"
         if not move.for_uid:
             return (
                 ""

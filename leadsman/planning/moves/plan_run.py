@@ -51,7 +51,8 @@ def accept(
     before: of the last plan, this one or another.
     """
     if handed_over is None:
-        return before and _aborted(before, "its ConfigMap was deleted, or this controller carries out no plans")
+        gone = "its ConfigMap was deleted or cannot be read, or this controller carries out no plans"
+        return before and _aborted(before, gone)
     if before is None or before.plan != handed_over.plan.id:
         reason = why_refused(handed_over.plan, set(cluster.pods), limits, now)
         state = RunState.REFUSED if reason else RunState.RUNNING

@@ -6,7 +6,7 @@ from leadsman.cluster.model import Cluster, ClusterPod
 from leadsman.cluster.quotas import counting_quotas, quota_refusals
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.scheduling import Feasibility
-from leadsman.kube.names import HELD_FOR_LABEL, PLACEHOLDER_LABEL, PLACEHOLDER_NAMESPACE, PLACEHOLDER_PRIORITY_CLASS
+from leadsman.kube.names import PLACEHOLDER_NAMESPACE, PLACEHOLDER_PRIORITY_CLASS
 from leadsman.planning.situation import Situation, references, workload_key
 
 # Why a pod is never moved, and why the API server would refuse its move now. Each "no" is a sentence for an Event.
@@ -83,7 +83,7 @@ def why_quota_refuses(pod: ClusterPod, cluster: Cluster) -> str:
 
 def is_bystander(pod: ClusterPod) -> bool:
     """Tells whether the pod only holds room, or ends anyway."""
-    return pod.terminating or not pod.labels.keys().isdisjoint((PLACEHOLDER_LABEL, HELD_FOR_LABEL))
+    return pod.terminating or pod.placeholder is not None or pod.held_for is not None
 
 
 WhyNot = Callable[[ClusterPod], str]

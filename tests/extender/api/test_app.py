@@ -129,6 +129,7 @@ async def test_pages_of_a_list_have_every_item_once(api: Api) -> None:
     [
         ("/nodes?limit=0", 400, "limit", "a whole number from 1 to 1000"),
         ("/state?limt=1", 400, "limt", "no parameter"),
+        ("/nodes?limit=0000000000001001", 400, "limit", "a whole number from 1 to 1000"),
         ("/nodes?limit=1001", 400, "limit", "a whole number from 1 to 1000"),
         ("/nodes?sort=colour", 400, "sort", "problem or name or loss or shift or age or rtt"),
         ("/nodes?status=dead", 400, "status", "fresh or provisional or stale or unknown"),

@@ -29,7 +29,7 @@ async def tell(access: ApiAccess, times: int, at_most: int) -> None:
         events = PluginEvents(client, OWN_POD)
         async with running(events.writer.run()):
             for _ in range(times):
-                events.plugin_changed("loops", "no answer within its deadline")
+                events.plugin_changed("loops", "decisions go on without it: no answer within its deadline")
                 events.plugin_changed("loops", "")
             await until(lambda: events.writer.written == at_most)
 
@@ -62,4 +62,4 @@ async def test_the_host_says_once_that_a_plugin_is_off(hosts: Hosts) -> None:
             await asyncio.to_thread(hosted.host.score_nodes, PodInfo("shop", "web"), CandidateNodes(NODES), inputs)
         await until(lambda: changes)
         hosted.host.reconcile()
-        assert changes == [("raises", hosted.plugins["raises"].problem)]
+        assert changes == [("raises", f"decisions go on without it: {hosted.plugins['raises'].problem}")]

@@ -79,7 +79,7 @@ async def test_what_would_have_helped_in_an_old_decision_is_asked_of_plugins_too
 
 async def test_a_filter_and_a_score_of_one_name_fail_each_for_itself(hosts: Hosts):
     changes = list[tuple[str, str]]()
-    both = parse("plugins: {filters: [{name: both}], scores: [{name: both}]}")
+    both = parse("plugins: {filters: [{name: both, on_failure: refuse}], scores: [{name: both}]}")
     async with hosts(both) as hosted:
         hosted.host._on_change = lambda name, problem: changes.append((name, problem))
         the_filter = next(each for each in hosted.host.plugins if each.group == FILTERS_GROUP)
@@ -87,7 +87,7 @@ async def test_a_filter_and_a_score_of_one_name_fail_each_for_itself(hosts: Host
         for _ in range(3):
             hosted.host.reconcile()
         active = next(iter(hosted.host.families())).samples
-        assert (changes, [each.value for each in active]) == ([("both", "it ended")], [0.0])
+        assert (changes, [each.value for each in active]) == ([("both", "it refuses every node: it ended")], [0.0])
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -88,7 +88,9 @@ def test_without_its_certificates_kube_scheduler_would_not_start(configure, mach
     assert configure("--elsewhere")[0] == 0
 
 
-@pytest.mark.parametrize("url", ["http://10.96.0.17:9001", "10.96.0.17:9001", "https://"])
+@pytest.mark.parametrize(
+    "url", ["http://10.96.0.17:9001", "10.96.0.17:9001", "https://", "https://:9001", "https://h:port"]
+)
 def test_only_https_is_configured(configure, machine, url: str) -> None:
     before = contents(machine)
     with pytest.raises(SystemExit) as ended:

@@ -172,6 +172,6 @@ def test_a_pod_is_covered_once_the_placeholder_is_bound(
     placeholder_on: str | None, problems: dict[str, str], said: str, state: CoverageState
 ) -> None:
     labels = {"leadsman.dev/placeholder": "edge-2"}
-    holding = [ClusterPod("hold", "x", "hold", placeholder_on or "", requests=ROOM, labels=labels)]
+    holding = [ClusterPod("hold", "leadsman-placeholders", "hold", placeholder_on or "", requests=ROOM, labels=labels)]
     cluster = cluster_of([EDGE], [] if placeholder_on is None else holding)
     assert coverage_of(cluster, PLAN, problems) == {"web": Coverage("edge-2", said, state)}

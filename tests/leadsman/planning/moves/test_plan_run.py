@@ -216,3 +216,25 @@ def test_a_pod_is_not_moved_twice_within_the_cooldown_by_plans_that_nobody_asked
     assert rebalanced(story, "one", "b", "c").note == "it was moved lately, or a sibling left its node"
     story.now += 600
     assert rebalanced(story, "one", "b", "c").outcome is Outcome.MOVED
+
+
+def test_nothing_leaves_a_node_that_is_suspect_by_now() -> None:
+    story = three()
+    story.second()
+    story.avoid = frozenset({"a"})
+    story.run(5)
+    assert story.evicted == []
+
+
+def test_while_a_budget_refuses_no_pod_has_left_and_no_sibling_takes_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = cluster_of([node("a", 32), node("b", 32)], [pod("one", "a")])
+    story = Story(cluster, plan_of(cluster, ("one", "b")))
+    with monkeypatch.context() as refused:
+        refused.setattr(story, "evict", lambda _: None)
+        story.run(5)
+        assert not story.memory.state.departures
+        sibling = replace(cluster.pods["one"], uid="of-a-scale-up", name="of-a-scale-up")
+        story.cluster = story.cluster.with_pod(sibling, "a")
+        story.second()
+    story.run(20)
+    assert story.outcomes() == [Outcome.MOVED]

@@ -179,6 +179,20 @@ def test_a_node_that_returns_is_let_in_after_a_while_and_stays_refused_until_the
     assert step(cluster(), observed(), healthy.state, now=NOW + 60).state.refused == {}
 
 
+def test_a_node_that_gives_a_sign_of_life_loses_nothing_more() -> None:
+    """Its kubelet renews its Lease again; hours later another node has room for its pod."""
+    there, dead = cluster(pod("web-1")), step(cluster(pod("web-1"))).state
+    alive = observed(edge_1=verdict(NodeHealth.SUSPECT))
+    assert step(tainted(there), alive, dead, now=NOW + 7200).actions == ()
+
+
+def test_a_deletion_that_is_refused_is_asked_for_again_and_releases_no_more_room() -> None:
+    there = tainted(cluster(pod("web-1")))
+    first = after_taint(cluster(pod("web-1"))).state
+    again = step(there, state=first, now=NOW + 1)
+    assert (kinds(again.actions), again.state.holds) == ([DeletePod], first.holds)
+
+
 def test_the_timeline_follows_the_replacement() -> None:
     there = cluster(pod("web-1"))
     deleted = after_taint(there).state

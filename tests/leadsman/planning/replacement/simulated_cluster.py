@@ -44,7 +44,7 @@ class SimulatedCluster:
         self.cluster, self.matrix, self.settings, self.now = cluster, matrix, settings, 1000.0
         self.memory, self.plans = ReplacementMemory(), list[ReplacementPlan]()
         self.handed_over: HandedOverPlan | None = None
-        self.limits = MovePlanLimits()
+        self.limits, self.avoid = MovePlanLimits(), frozenset[str]()
         self.evicted: list[str] = []
         self.owners_make_new_pods = True
         self._choose, self._ends = choose, dict[str, float]()
@@ -62,6 +62,7 @@ class SimulatedCluster:
             self.memory,
             self.settings,
             self.now,
+            self.avoid,
             handed_over=self.handed_over,
             limits=self.limits,
         )
