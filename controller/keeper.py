@@ -45,6 +45,9 @@ D = TypeVar("D", bound=Struct)
 TURN_SECONDS = 1.0
 """A changed policy takes effect within this. A turn that finds nothing to do makes no call."""
 
+FAULT_PAUSE_SECONDS = 10.0
+"""A keeper with a fault, perhaps because of one odd object, tries again so much later, from nothing as a new leader."""
+
 STALL_TIMEOUT_SECONDS = 120.0
 """A keeper whose turn lasts longer is stalled. That is more than a plan's patches take when the API server throttles
 them."""
@@ -121,6 +124,7 @@ class Keeper(ABC):
     problem_texts: what the log says when a turn fails, as ProblemLog has it.
     needs: it acts only when these have been listed.
     plan_seconds: how long making the last plan took.
+    fault: what a turn raised that nobody foresaw.
     """
 
     name: ClassVar[str]
@@ -135,11 +139,15 @@ class Keeper(ABC):
     def __init__(self, tools: Tools, needs: Sequence[Reflector[Any]] = ()) -> None:
         self.tools, self.needs, self.plan_seconds = tools, needs, 0.0
         self._due_at = float("-inf")
-        self._problem = ProblemLog(logging.getLogger(type(self).__module__), *self.problem_texts)
+        logger = logging.getLogger(type(self).__module__)
+        self._problem = ProblemLog(logger, *self.problem_texts)
+        begins = f"a fault of {self.name} ends its turn; the others go on, and it tries again: please report it"
+        self.fault = ProblemLog(logger, begins, f"{self.name} works again", logging.ERROR)
 
     @abstractmethod
     async def keep(self) -> None:
-        """Plans, and does what is due. A turn that raises ApiError or BadDocument is repeated later."""
+        """Plans, and does what is due. A turn that raises ApiError or BadDocument is repeated later, and so is,
+        as by a new leader, one that raises anything else."""
 
     def fail(self) -> None:  # noqa: B027 -- most keepers have nothing to forget
         """Forgets what may not be true since a turn failed: another replica may have written."""
@@ -172,8 +180,13 @@ class Keeper(ABC):
             except (ApiError, BadDocument) as error:
                 self.fail()
                 self._problem.report(error)
+            except Exception as error:
+                self.forget()
+                self._due_at = self.tools.clock() + FAULT_PAUSE_SECONDS
+                self.fault.report(error, traceback=True)
             else:
                 self._problem.clear()
+                self.fault.clear()
 
     def hurry(self) -> None:
         """Lets the keeper act in its next turn."""
@@ -189,7 +202,7 @@ class Keeper(ABC):
 
 
 class KeeperLoops:
-    """Gives each keeper its turns in its own loop, never two at once. What a turn raises ends the process."""
+    """Gives each keeper its turns in its own loop, never two at once."""
 
     def __init__(self, keepers: Sequence[Keeper], clock: Callable[[], float] = time.monotonic) -> None:
         self._keepers, self._clock = keepers, clock

@@ -213,15 +213,18 @@ class ControllerParts:
         return {**self.label_reconciler.page(), **{name: page() for name, page in self.pages.items()}}
 
     def not_ready_reasons(self) -> list[str]:
-        """Returns what is not listed yet and keeps plans from being made; [] when nothing is missing.
+        """Returns what is not listed yet and keeps plans from being made, and keepers' faults; [] when all is well.
 
         Where TASPolicies are not served, the component telemetry is not installed, and no plan waits for them.
         """
         needed = (self.node_cache.watched, self.pending_pods_reflector, self.policies.reflector)
         missing = [each for each in needed if each.is_served and not each.loaded.is_set()]
         return [
-            f"{each.list_options.resource.plural} are not listed: {each.problem.text or 'no answer yet'}"
-            for each in missing
+            *(
+                f"{each.list_options.resource.plural} are not listed: {each.problem.text or 'no answer yet'}"
+                for each in missing
+            ),
+            *(f"a fault of {each.name}: {each.fault.text}" for each in self.keepers if each.fault.text),
         ]
 
     def families(self) -> Iterator[Metric]:

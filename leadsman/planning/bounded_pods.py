@@ -10,6 +10,7 @@ single look says nothing.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from itertools import chain
 
 from msgspec import Struct
 
@@ -177,7 +178,7 @@ def wait_reason(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> t
     by_node = delay_evidence(pod, nodes, inputs).distances
     if not (passing := [node for node in nodes if all(_passes(each, node) for each in evaluated)]):
         return _all_too_far(by_node)
-    nearest = min(passing, key=lambda node: (_excess_ms(by_node[node]), node))
+    nearest = min(passing, key=lambda node: (_excess_ms(by_node.get(node, ())), node))
     return (
         f"within: {nearest}",
         f"{len(passing)} of {len(nodes)} nodes are within its delay bounds, {nearest} is the nearest; something else"
@@ -207,20 +208,23 @@ def _all_too_far(by_node: Mapping[str, tuple[DelayEvidence, ...]]) -> tuple[str,
             " (leadsman nodes)",
         )
     nearest = min(known, key=lambda node: (_excess_ms(by_node[node]), node))
-    return f"{decides[nearest].to}: {nearest}", _nearest_text(nearest, decides[nearest])
+    return f"{decides[nearest].to}: {nearest}", _nearest_text(nearest, decides[nearest], chain(*by_node.values()))
 
 
-def _nearest_text(node: str, evidence: DelayEvidence) -> str:
+def _nearest_text(node: str, evidence: DelayEvidence, all_evidence: Iterable[DelayEvidence]) -> str:
     deciding = deciding_ms(evidence)
     assert deciding is not None, "the nearest is chosen among the known"
     by = format_number(deciding - evidence.bound_ms)
-    far = f"no node is within {evidence.bound_ms:g} ms of {evidence.to}: the nearest, {node}, is"
+    of_others = (each for each in all_evidence if (each.to, each.bound_ms) == (evidence.to, evidence.bound_ms))
+    missed = f"no node is within {evidence.bound_ms:g} ms of {evidence.to}: the nearest, {node}, is"
+    if any((excess := excess_ms(each)) is not None and excess <= 0 for each in of_others):
+        missed = f"no node keeps all its bounds; {node} misses them least: from {evidence.to} it is"
     if evidence.estimated:
         return (
-            f"{far} up to {format_number(deciding)} ms away by estimate, {by} ms too far; it is measured on request; if"
-            f" that is too far too, raise the bound or run {evidence.to} nearer"
+            f"{missed} up to {format_number(deciding)} ms away by estimate, {by} ms too far; it is measured on request;"
+            f" if that is too far too, raise the bound or run {evidence.to} nearer"
         )
     return (
-        f"{far} {format_number(deciding)} ms away, {by} ms too far; raise the bound to {format_number(deciding)} ms or"
-        f" more, or run {evidence.to} nearer to a node with room"
+        f"{missed} {format_number(deciding)} ms away, {by} ms too far; raise the bound to {format_number(deciding)} ms"
+        f" or more, or run {evidence.to} nearer to a node with room"
     )

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import msgspec
 
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""Errors that decoding a stranger's bytes may raise: no document, not of this type; no UTF-8; nested without an end."""
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError)
+"""Errors that decoding a stranger's bytes may raise: no document, not of this type; no UTF-8; nested without an end; a
+number beyond 64 bits."""
 
 _MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `(?:key` in `)?(?P<path>\$[^`]*)`)?", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")

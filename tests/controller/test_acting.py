@@ -243,6 +243,21 @@ async def test_a_keeper_whose_turn_does_not_end_is_stalled() -> None:
     loop.cancel()
 
 
+async def test_a_fault_of_one_keeper_ends_its_turn_and_nothing_else() -> None:
+    class Faulty(Recorded):
+        async def keep(self) -> None:
+            if self.now == 100.0:
+                raise KeyError("an odd object")
+            await super().keep()
+
+    keeper = Faulty()
+    await keeper.turn()
+    assert (keeper.calls, keeper.fault.text) == (["forget"], "KeyError: 'an odd object'")
+    for keeper.now in (105.0, 110.0):
+        await keeper.turn()
+    assert (keeper.calls, keeper.fault.text) == (["forget", "keep"], "")
+
+
 async def test_a_turn_that_the_api_server_fails_is_said_once_and_made_again(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     turns = iter([Unavailable("x"), Unavailable("y"), NotLeader("z"), None])

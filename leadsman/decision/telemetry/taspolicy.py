@@ -405,8 +405,9 @@ def _active(used: TasPolicy | None, refused: RefusedPolicy | None, unreported: S
 def _condition(verdict: _Condition, generation: int, before: Mapping[str, Any], now: str) -> dict[str, Any]:
     kind, holds, reason, message = verdict
     status = "True" if holds else "False"
-    conditions: Iterable[Mapping[str, Any]] = before.get("conditions") or ()
-    previous = next((each for each in conditions if each.get("type") == kind), {})
+    conditions = before.get("conditions")  # of a CRD that may not be ours
+    known = [each for each in conditions if isinstance(each, Mapping)] if isinstance(conditions, list) else []
+    previous = next((each for each in known if each.get("type") == kind), {})
     since = previous.get("lastTransitionTime") if previous.get("status") == status else None
     return {
         "type": kind,

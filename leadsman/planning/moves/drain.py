@@ -69,7 +69,7 @@ def plan_drain(
     not_after: Unix seconds after which no move begins. has_time: asked while everything is tried. Raises ValueError
     when there is no such node.
     """
-    cluster = situation.cluster
+    cluster, nodes = situation.cluster, tuple(dict.fromkeys(nodes))
     if unknown := [node for node in nodes if node not in cluster.nodes]:
         raise ValueError(f"there is no node {', '.join(unknown)}; there are {_some(sorted(cluster.nodes))}")
     # With the taint that Kubernetes adds to a cordoned node: spreads that honor taints no longer count it.

@@ -8,7 +8,7 @@ from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.devices.node_devices import NodeDevices
 from leadsman.cluster.model import ClusterPod
 from leadsman.decision.decide import filter_nodes
-from leadsman.decision.inputs import DecisionInputs, DeviceInputs, Reservation
+from leadsman.decision.inputs import DecisionInputs, DeviceInputs, Reservation, WorkloadIndex
 from leadsman.decision.model import PodInfo
 from leadsman.planning.bounded_pods import wait_reason
 from leadsman.planning.requeue import NO_MEMORY, TOUCH_DELAYS_SECONDS, plan_requeue, without_own
@@ -162,6 +162,24 @@ def test_the_nearest_node_is_named_with_what_it_misses_and_what_would_help() -> 
         "no node is within 10 ms of edge-1: the nearest, edge-2, is 12.5 ms away, 2.5 ms too far; raise the bound to"
         " 12.5 ms or more, or run edge-1 nearer to a node with room",
     )
+
+
+def test_of_bounds_that_different_nodes_keep_none_is_said_to_be_kept_nowhere() -> None:
+    text = reason(edge_1="15", edge_9="5")[1]
+    assert text.startswith("no node keeps all its bounds; edge-3 misses them least: from edge-1 it is 80 ms away")
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        PodInfo("shop", "cart", annotations={"leadsman.dev/delay": ""}),
+        PodInfo("shop", "cart", labels={"delay_db": "10"}, workload="deployment/db"),
+    ],
+)
+def test_a_pod_whose_bounds_hold_anywhere_waits_for_something_else(pod: PodInfo) -> None:
+    """A first replica that is to be near the others, or no bound at all."""
+    inputs = structs.replace(measured_edges(), workloads=WorkloadIndex({("shop", "db"): {"deployment": ()}}, 100.0))
+    assert wait_reason(pod, EDGES, inputs)[0].startswith("within: ")
 
 
 def test_a_pod_with_nodes_within_its_bounds_is_refused_for_another_reason() -> None:

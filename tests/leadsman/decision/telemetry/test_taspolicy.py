@@ -161,7 +161,8 @@ def verdicts(found: Any) -> dict[str, tuple[str, str]]:
 
 
 def test_a_good_policy_is_accepted_and_active() -> None:
-    found = build_status(tas.policy(dontschedule=[tas.rule("m", "Equals")]), None, None, NOW)
+    strange = {"conditions": ["of another CRD"]}
+    found = build_status(tas.policy(dontschedule=[tas.rule("m", "Equals")]), None, strange, NOW)
     assert verdicts(found) == {"Accepted": ("True", "Accepted"), "Active": ("True", "Active")}
     assert found["problems"] == []
 
