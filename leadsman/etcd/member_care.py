@@ -14,6 +14,7 @@ import logging
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct, field, structs
@@ -161,13 +162,15 @@ class MemberCare:
     async def _replace_if_others_agree(self, reason: str) -> None:
         """The others' majority removes this member, whose etcd then ends; kubelet starts it with the new file.
 
-        The file is away from then on, so that etcd cannot start with half of what it needs, and no sooner: were all
-        members silent, none could start.
+        The file is away meanwhile, so that etcd cannot start with half of what it needs; but not before a majority has
+        answered: were all members silent, none could start.
         """
         start = MemberStart(self._flags, self._access)
         try:
-            await start.replace_former_self(add=False)
+            await start.replace_former_self(add=False, before_removal=partial(self._config.unlink, missing_ok=True))
         except StoreError as error:
+            if not self._config.exists():
+                self._config.write_text(self._flags.config_file(self._flags.members, is_new=False))
             self._replacement_problem.report(error)
             return
         log.error("this member of etcd is replaced: %s", reason)

@@ -7,7 +7,7 @@ the others can ask whether it has data.
 import asyncio
 import logging
 import ssl
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -225,12 +225,18 @@ class MemberStart:
             self._problem.report(f"{error}; {self._who_is_missing()}")
         return None
 
-    async def replace_former_self(self, *, add: bool) -> tuple[Member, ...]:
-        """Has the others remove every member of this name or address. The members with this one, once it is added."""
+    async def replace_former_self(
+        self, *, add: bool, before_removal: Callable[[], None] = lambda: None
+    ) -> tuple[Member, ...]:
+        """Has the others remove every member of this name or address. The members with this one, once it is added.
+
+        before_removal: called when a majority has listed a member that is to be removed.
+        """
         transport = EtcdTransport(self._access)
         try:
             listed = await transport.call("/v3/cluster/member/list", {"linearizable": True}, MemberList)
             for former in former_selves(listed.members, self._flags.name, self._flags.peer_url):
+                before_removal()
                 await transport.call("/v3/cluster/member/remove", {"ID": former.id}, AnyResponse)
                 self._removed = True
                 log.info("removed %s's former self from etcd's members: %s", self._flags.name, former.id)
