@@ -249,7 +249,9 @@ class Plugin:
         index, fresh, before = view.index, view.fresh, self._sent
         self._sent = (states, labels, index, fresh)
         is_whole = before is None or index is not before[2] or labels is not before[1]
-        if before is None or (is_whole := is_whole or not before[0].keys() <= states.keys()):  # or a node has left
+        if before is not None and states is not before[0]:
+            is_whole = is_whole or not before[0].keys() <= states.keys()  # A node has left.
+        if before is None or is_whole:
             changed = set(states)
         elif states is before[0] and np.array_equal(fresh, before[3]):
             return [], False

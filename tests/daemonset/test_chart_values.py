@@ -102,6 +102,7 @@ def test_the_prometheus_of_telemetry_policies_is_reached_by_extenders_and_contro
         ("planning.movePlans=true,profile=controller", "profile=self-healing"),
         ("controller.deviceHealth.enabled=true", "profile=controller"),
         ("etcd.replicas=1,etcd.persistence.enabled=true", "etcd.replicas=3"),
+        ("certificates.days=365,certificates.renewBeforeDays=365", "less than certificates.days"),
         ("fullnameOverride=edge", "nameOverride"),
         ("agent.hostNetwrok=true", "hostNetwrok"),
         ("etcd.replicas=2", "/etcd/replicas"),

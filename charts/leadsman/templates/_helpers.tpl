@@ -6,6 +6,7 @@
 {{- $movePlans := or .Values.planning.movePlans .Values.planning.rebalance -}}
 {{- if and $movePlans (not $selfHealing) }}{{ fail "planning.movePlans and planning.rebalance need profile=self-healing" }}{{ end -}}
 {{- if and .Values.controller.deviceHealth.enabled (not $controller) }}{{ fail "controller.deviceHealth needs profile=controller or profile=self-healing" }}{{ end -}}
+{{- if ge (int .Values.certificates.renewBeforeDays) (int .Values.certificates.days) }}{{ fail "certificates.renewBeforeDays must be less than certificates.days: else each upgrade renews all" }}{{ end -}}
 always: true
 controller: {{ $controller }}
 selfHealing: {{ $selfHealing }}
