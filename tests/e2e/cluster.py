@@ -80,7 +80,8 @@ class Cluster:
             ClusterDns(self.api, CONTROL_PLANE)
             layouts = {layout.stem: layout for layout in self.images.glob(f"*{LAYOUT}")}
             serve_images(layouts, self.images / SANDBOX_LAYOUT, CONTROL_PLANE)
-            self._let_proxies_read()
+            role, user = "--clusterrole=system:node-proxier", "--user=system:kube-proxy"
+            self.kubectl("create", "clusterrolebinding", "kube-proxy", role, user)
             for node in self.nodes:
                 node.configure_network()
                 stack.callback(node.lose)
@@ -207,10 +208,6 @@ class Cluster:
             flags=flags,
             disabled_admission=(),
         )
-
-    def _let_proxies_read(self) -> None:
-        role, user = "--clusterrole=system:node-proxier", "--user=system:kube-proxy"
-        self.kubectl("create", "clusterrolebinding", "kube-proxy", role, user)
 
 
 def _network(nodes: Sequence[Node]) -> Iterator[str]:

@@ -34,8 +34,6 @@ TEST_PODS = 8
 NODE_METRIC = {"edge-1": 5, "edge-2": 50, "edge-3": 120, "cloud-1": 20}
 """Below 10: dontschedule; above 100: labelled; the largest is the best; -1: deschedule."""
 
-EDGE_FILES = ("delays.txt", "rows.json")
-
 _MEASURES_NOTHING = """\
   - target: {kind: DaemonSet, name: leadsman-agent}
     patch: |-
@@ -138,7 +136,7 @@ def telemetry(cluster: Cluster, rollout: Rollout) -> str:
 def edge_scheduler(cluster: Cluster, rollout: Rollout) -> str:
     """The four requests: the third one's room is made by moving the first one's pod within its bound."""
     demo = DATA / "edge_scheduler_demo"
-    files = {name: demo / name for name in EDGE_FILES}
+    files = {name: demo / name for name in ("delays.txt", "rows.json")}
     settings = {
         "LEADSMAN_DELAY_MATRIX": "/etc/leadsman/delays.txt",
         "LEADSMAN_DELAY_METADATA": "/etc/leadsman/rows.json",

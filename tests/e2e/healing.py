@@ -102,7 +102,10 @@ def _death(cluster: Cluster, rollout: Rollout, parts: Sequence[str]) -> Mapping[
     if not lost:
         raise RuntimeError(f"{names} have no bounded pod")
     began, seen = time.monotonic(), dict[str, float]()
-    _lose(nodes)
+    for node in nodes:  # All at once: a node's processes take a second to end.
+        node.unplug()
+    for node in nodes:
+        node.lose()
 
     def all_bound() -> bool:
         passed = time.monotonic() - began
@@ -138,14 +141,6 @@ def _chosen(cluster: Cluster, parts: Sequence[str]) -> Sequence[Node]:
     for part in parts:
         nodes.append(node_of(cluster, part, but=nodes))
     return nodes
-
-
-def _lose(nodes: Sequence[Node]) -> None:
-    """All at once: a node's processes take a second to end."""
-    for node in nodes:
-        node.unplug()
-    for node in nodes:
-        node.lose()
 
 
 def _condition(cluster: Cluster, node: str) -> Mapping[str, str]:

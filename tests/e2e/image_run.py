@@ -81,18 +81,10 @@ def _processes(etcd: str, api: str) -> Mapping[str, tuple[list[str], int]]:
     agent, extender, ops, controller = free_ports(4)
     follows = [f"--etcd={etcd}", f"--kube-api={api}"]
     pod = [f"--node-name={NODE}", "--address=127.0.0.1", "--owner=uid-1"]
+    listens = [f"--listen=127.0.0.1:{extender}", f"--ops-listen=127.0.0.1:{ops}", "--api-listen=127.0.0.1:0"]
     return {
         "agent": ([*pod, *follows, f"--listen=127.0.0.1:{agent}", f"--tcp-port={agent}"], agent),
-        "extender": (
-            [
-                *follows,
-                "--plain-http",
-                f"--listen=127.0.0.1:{extender}",
-                f"--ops-listen=127.0.0.1:{ops}",
-                "--api-listen=127.0.0.1:0",
-            ],
-            ops,
-        ),
+        "extender": ([*follows, "--plain-http", *listens], ops),
         "controller": ([*follows, f"--listen=127.0.0.1:{controller}"], controller),
     }
 

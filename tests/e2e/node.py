@@ -44,10 +44,6 @@ class Node:
         """Returns for how long it has had power; 0 while it has none."""
         return time.monotonic() - self._booted_at if self.runs else 0.0
 
-    @property
-    def cgroup(self) -> str:
-        return self.netns
-
     def configure_network(self) -> None:
         with namespaces.inside(self.netns):
             namespaces.configure(
@@ -64,7 +60,7 @@ class Node:
     def start(self, images: Path) -> None:
         self._write_files()
         for root in _cgroup_roots():
-            _make_cgroup(root / self.cgroup)
+            _make_cgroup(root / self.netns)
         namespaces.configure([f"link set {self.name} up"])
         inside = ["nsenter", f"--net=/run/netns/{self.netns}", "unshare", "--mount", "--uts", "--pid", "--fork"]
         boot = ["--kill-child", "--mount-proc", "sh", str(Path(__file__).with_name("node_boot.sh"))]
@@ -118,10 +114,10 @@ class Node:
 
     def _cgroups_are_gone(self) -> bool:
         for root in _cgroup_roots():
-            for folder, _, _ in os.walk(root / self.cgroup, topdown=False):
+            for folder, _, _ in os.walk(root / self.netns, topdown=False):
                 with contextlib.suppress(OSError):
                     Path(folder).rmdir()
-        return not any((root / self.cgroup).exists() for root in _cgroup_roots())
+        return not any((root / self.netns).exists() for root in _cgroup_roots())
 
     def _write_files(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -130,7 +126,7 @@ class Node:
             (self.folder / f"{program}.json").write_text(json.dumps(self._cluster.kubeconfig(user)))
         (self.folder / "address").write_text(self.address)
         (self.folder / "resolv.conf").write_text(f"nameserver {CONTROL_PLANE}\n")
-        (self.folder / "kubelet.yaml").write_text(json.dumps(node_config.kubelet(self.folder, self.cgroup)))
+        (self.folder / "kubelet.yaml").write_text(json.dumps(node_config.kubelet(self.folder, self.netns)))
         (self.folder / "kube-proxy.yaml").write_text(json.dumps(node_config.kube_proxy(self.folder, self.name)))
         (self.folder / "pods.conflist").write_text(json.dumps(node_config.pod_network(self.pods)))
         (self.folder / "containerd.toml").write_text(node_config.CONTAINERD.format(folder=self.folder))

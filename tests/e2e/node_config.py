@@ -18,6 +18,7 @@ EVICTED_BELOW = 50 << 20
 
 def kubelet(folder: Path, cgroup: str) -> Mapping[str, Any]:
     """folder: the node's, with resolv.conf. cgroup: below which its pods are."""
+    machine_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -37,7 +38,7 @@ def kubelet(folder: Path, cgroup: str) -> Mapping[str, Any]:
         "imageGCHighThresholdPercent": 100,
         "imageGCLowThresholdPercent": 99,
         # Only the model of a small node: nothing is enforced.
-        "systemReserved": {"memory": str(max(0, _machine_memory() - (ALLOCATABLE_GIB << 30) - EVICTED_BELOW))},
+        "systemReserved": {"memory": str(max(0, machine_bytes - (ALLOCATABLE_GIB << 30) - EVICTED_BELOW))},
         "enforceNodeAllocatable": [],
         "evictionHard": {"nodefs.available": "1%", "imagefs.available": "1%", "memory.available": str(EVICTED_BELOW)},
     }
@@ -68,11 +69,6 @@ def pod_network(pods: str) -> Mapping[str, Any]:
 def registries() -> str:
     """Every image is the one that the control plane serves."""
     return f'[host."http://{CONTROL_PLANE}:{PORT}"]\n  capabilities = ["pull", "resolve"]\n'
-
-
-def _machine_memory() -> int:
-    """Bytes."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 CONTAINERD = f"""version = 2

@@ -4,32 +4,16 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from tests.e2e import tutorial
-from tests.e2e.chart import (
-    install_chart,
-    install_healing,
-    is_locked,
-    reinstall,
-    remove_chart,
-    upgrade_and_back,
-    upgrade_by_parts,
-)
+from tests.e2e import chart, disturbances, tutorial
 from tests.e2e.cluster import Cluster
 from tests.e2e.demos import edge_scheduler, kuberl, page_is_reached, telemetry
 from tests.e2e.devices import devices_are_given
 from tests.e2e.disturbances import (
     AWAY_SECONDS,
-    Disturbance,
-    drain,
     lose,
-    reboot_all,
-    renew_certificates,
-    rotate_tokens,
     take_api_server_away,
     take_extenders_away,
     update,
-    update_all,
-    update_etcd,
     while_pods_wait,
 )
 from tests.e2e.healing import cut_network, deaths_of, stop_kubelet, withstands
@@ -53,7 +37,7 @@ class Row(Struct, frozen=True):
 
     name: str
     title: str
-    disturb: Disturbance
+    disturb: disturbances.Disturbance
     may_be_misplaced: int | None = 0
     times: int = 1
     scheduler: str = "default-scheduler"
@@ -90,8 +74,8 @@ INSTALLATIONS = (
             Row("extender", "rolling update of the extender", update("deployment/leadsman-extender"), 0, 4),
             Row("agents", "rolling update of the agents", update("daemonset/leadsman-agent"), 0, 2),
             Row("controller", "rolling update of the controller", update("deployment/leadsman-controller"), 0, 3),
-            Row("etcd", "rolling update of etcd", update_etcd, 0, 3),
-            Row("drain", "drain of a node with an extender", drain, 0, 3),
+            Row("etcd", "rolling update of etcd", disturbances.update_etcd, 0, 3),
+            Row("drain", "drain of a node with an extender", disturbances.drain, 0, 3),
             Row("lose-agent", "loss of a node with only an agent", lose("agent")),
             Row("lose-extender", "loss of an extender's node, `ignorable: true`", lose("extender"), LOST_EXTENDER),
             Row(
@@ -118,10 +102,10 @@ INSTALLATIONS = (
                 while_pods_wait(take_extenders_away),
                 away_seconds=AWAY_SECONDS,
             ),
-            Row("certificates", "renewal of the certificates", renew_certificates),
+            Row("certificates", "renewal of the certificates", disturbances.renew_certificates),
             Row("api-server", "API server away for 10 s", lambda cluster, _: take_api_server_away(cluster, 10), 0, 2),
-            Row("tokens", "new key of ServiceAccount tokens", rotate_tokens),
-            Row("reboot-all", "all nodes lose their power, and boot", reboot_all, None),
+            Row("tokens", "new key of ServiceAccount tokens", disturbances.rotate_tokens),
+            Row("reboot-all", "all nodes lose their power, and boot", disturbances.reboot_all, None),
             Demo("page", "the page, forwarded", page_is_reached),
             Demo("kuberl", "kubeRL's demo", kuberl),
             Demo("edge", "the edge scheduler's demo", edge_scheduler),
@@ -130,14 +114,14 @@ INSTALLATIONS = (
     ),
     Installation(
         "Helm",
-        install_chart,
-        remove_chart,
+        chart.install_chart,
+        chart.remove_chart,
         (
-            Demo("locked", "etcd is locked", is_locked),
-            Row("chart", "rolling update of all parts of the chart", update_all),
-            Row("helm-upgrade", "`helm upgrade` to other values, and back", upgrade_and_back),
-            Row("helm-upgrade-parts", "`helm upgrade` of one part after another", upgrade_by_parts),
-            Demo("reinstall", "removal, installation and `helm upgrade`: all members of etcd equal", reinstall),
+            Demo("locked", "etcd is locked", chart.is_locked),
+            Row("chart", "rolling update of all parts of the chart", disturbances.update_all),
+            Row("helm-upgrade", "`helm upgrade` to other values, and back", chart.upgrade_and_back),
+            Row("helm-upgrade-parts", "`helm upgrade` of one part after another", chart.upgrade_by_parts),
+            Demo("reinstall", "removal, installation and `helm upgrade`: all members of etcd equal", chart.reinstall),
             Demo("devices", "devices of a device plugin", devices_are_given),
         ),
         True,
@@ -150,8 +134,8 @@ INSTALLATIONS = (
     ),
     Installation(
         "Helm, profile self-healing, with the second scheduler",
-        install_healing,
-        remove_chart,
+        chart.install_healing,
+        chart.remove_chart,
         (
             Row("node-dies", "death of a node with bounded pods", deaths_of("agent")),
             Row("leader-dies", "death of the leading controller's node", deaths_of("controller"), LOST_EXTENDER),

@@ -36,7 +36,8 @@ class Run:
         """The named rows, or as many of all as fit; then overlaps while there is time."""
         shuffled = Random(f"rows {self._seed}").sample(list(ROWS.values()), len(ROWS))
         chosen = [ROWS[name] for name in names] or shuffled
-        able = [row for row in chosen if not self._skips(row)]
+        self.skipped = {row.name: why for row in chosen if (why := row.lacks(self._cluster))}
+        able = [row for row in chosen if row.name not in self.skipped]
         for row in able:
             if names or fits(row, until - time.monotonic()):
                 await self._together([(0.0, row)])
@@ -45,12 +46,6 @@ class Run:
             if not all(fits(row, until - time.monotonic() - offset) for offset, row in group):
                 return
             await self._together(group)
-
-    def _skips(self, row: Row) -> bool:
-        why = row.lacks(self._cluster)
-        if why:
-            self.skipped[row.name] = why
-        return bool(why)
 
     async def _together(self, group: Sequence[tuple[float, Row]]) -> None:
         """Rows begun after their offsets; recovery counts from when the last of them is healed."""

@@ -121,7 +121,9 @@ def staleness(run: RunLog) -> Iterator[tuple[float, str]]:
     for one in run.of(log.Explained):
         yield from ((one.at, f"{one.extender} for {one.pod}: {wrong}") for wrong in _stale_uses(run, one))
     for view in run.of(log.Viewed):
-        old = {node: each.age_seconds for node, each in view.nodes.items() if _is_old(each.age_seconds)}
+        old = {
+            node: each.age_seconds for node, each in view.nodes.items() if (each.age_seconds or 0.0) > FRESH_AGE_SECONDS
+        }
         if old and run.has_been_quiet(view.at - FRESH_AGE_SECONDS, view.at):
             yield view.at, f"{view.extender} without a fault: {old} s old"
 
@@ -136,10 +138,6 @@ def _stale_uses(run: RunLog, one: log.Explained) -> Iterator[str]:
     for node, freshness in one.scored.items():
         if freshness != "fresh":
             yield f"scored {node} on its hardware, which is {freshness}"
-
-
-def _is_old(age_seconds: float | None) -> bool:
-    return age_seconds is not None and age_seconds > FRESH_AGE_SECONDS
 
 
 def _delivery_seconds(run: RunLog, one: log.Explained) -> float:
@@ -158,7 +156,10 @@ def answers(run: RunLog) -> Iterator[tuple[float, str]]:
             yield one.at, f"{one.extender} answered {one.status} for {one.pod} after {one.seconds:.2f} s: {one.problem}"
         else:
             yield from ((one.at, f"{one.extender} for {one.pod}: {wrong}") for wrong in _wrong(run, one))
-    yield from _not_held(run)
+    for row in run.of(log.Injected):
+        ratio = held_ratio(answers_during(run, row))
+        if ratio < HELD_RATIO:
+            yield row.at, f"{row.row}: only {ratio:.1%} of good requests answered within {LATE_SECONDS:g} s"
 
 
 def _wrong(run: RunLog, one: log.Answered) -> Iterator[str]:
@@ -167,16 +168,12 @@ def _wrong(run: RunLog, one: log.Answered) -> Iterator[str]:
         yield f"kept {one.kept} and refused {one.refused} are not the {len(one.candidates)} candidates, each once"
     if one.problem:
         yield f"Error {one.problem!r} in a 200"
-    yield from _wrong_scores(one)
-    yield from _unexpected(run, one)
-
-
-def _wrong_scores(one: log.Answered) -> Iterator[str]:
     if {host for host, _ in one.scores} != set(one.kept) or len(one.scores) != len(one.kept):
         yield f"scores of {len(one.scores)} nodes, {len(one.kept)} kept"
     bad = [score for _, score in one.scores if type(score) is not int or not 0 <= score <= 10]
     if bad:
         yield f"scores {bad[:3]}: want integers 0..10"
+    yield from _unexpected(run, one)
 
 
 def _unexpected(run: RunLog, one: log.Answered) -> Iterator[str]:
@@ -200,13 +197,6 @@ def answers_during(run: RunLog, row: log.Injected) -> list[log.Answered]:
     during = [one for one in run.of(log.Answered) if row.at <= one.at <= row.until]
     untold = (run.is_down(one.extender, one.at, one.until) or run.stalled(one.at, one.until) for one in during)
     return [one for one, is_untold in zip(during, untold, strict=True) if not is_untold]
-
-
-def _not_held(run: RunLog) -> Iterator[tuple[float, str]]:
-    for row in run.of(log.Injected):
-        ratio = held_ratio(answers_during(run, row))
-        if ratio < HELD_RATIO:
-            yield row.at, f"{row.row}: only {ratio:.1%} of good requests answered within {LATE_SECONDS:g} s"
 
 
 def hostile(run: RunLog) -> Iterator[tuple[float, str]]:

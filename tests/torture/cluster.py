@@ -13,7 +13,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,7 @@ class Cluster:
         self.era = self.etcd_panics = 0
         self.processes: dict[str, LeadsmanProcess] = {}
         self._down_since: dict[str, float] = {}
-        self._host_of = {node: node for node in shape.NODES}
+        self.host_of = {node: node for node in shape.NODES}  # The namespace in which the node's agent runs.
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -220,7 +220,7 @@ class Cluster:
         return [kind, *self._sources(urls), *listen, *tls], f"https://127.0.0.1:{port}", ops_url, ()
 
     def _agent_command(self, node: str) -> tuple[Sequence[str], str, str, Sequence[str]]:
-        host, root = self._host_of[node], self.host_root(node)
+        host, root = self.host_of[node], self.host_root(node)
         etcd = [url.replace("127.0.0.1", self.uplinks.local_address) for url in self.etcd_urls()]
         api = self.api.url.replace("127.0.0.1", self.uplinks.local_address)
         flags = {
@@ -234,15 +234,8 @@ class Cluster:
             "sys-root": str(root / "sys"),
         }
         url = f"http://{self.uplinks.address(host)}:{AGENT_PORT}"
-        return ["agent", *_words(flags)], url, url, self.net.command(host, ())
-
-    def swap_hosts(self, one: str, other: str) -> None:
-        """From their next start, each of the two nodes has the other's address."""
-        self._host_of[one], self._host_of[other] = self._host_of[other], self._host_of[one]
-
-    def host_of(self, node: str) -> str:
-        """The namespace in which the node's agent runs."""
-        return self._host_of[node]
+        words = [word for flag, value in flags.items() for word in (f"--{flag}", value)]
+        return ["agent", *words], url, url, self.net.command(host, ())
 
     def etcd_urls(self) -> list[str]:
         return [member.client_url for member in self.etcd]
@@ -266,7 +259,8 @@ class Cluster:
                 labels["gpu.intel.com/cards"] = ".".join(f"card{number}" for number in range(shape.CARDS_A_NODE))
             meta = {"labels": labels, "uid": node}
             self.api.put(f"/api/v1/nodes/{node}", {"metadata": meta, "status": {"allocatable": amounts}})
-        self.api.put(f"{POLICIES}/hot", hot_policy())
+        rule = {"metricname": "load1_per_cpu", "operator": "GreaterThan", "target": 1}
+        self.api.put(f"{POLICIES}/hot", {"spec": {"strategies": {"deschedule": {"rules": [rule]}}}})
 
     def _on_write(self, request: RecordedRequest, written: Mapping[str, Any]) -> None:
         """Called on the API server's thread; appending to a list is atomic."""
@@ -281,16 +275,6 @@ class Cluster:
             uid = request.body["deleteOptions"]["preconditions"]["uid"]
             self.evicted_at[uid] = time.monotonic()
             self.log.append(Evicted(self.evicted_at[uid], request.token, uid))
-
-
-def hot_policy() -> dict[str, Any]:
-    rule = {"metricname": "load1_per_cpu", "operator": "GreaterThan", "target": 1}
-    return {"spec": {"strategies": {"deschedule": {"rules": [rule]}}}}
-
-
-def _words(flags: Mapping[str, str]) -> Iterator[str]:
-    for flag, value in flags.items():
-        yield from (f"--{flag}", value)
 
 
 def as_base64(value: str | bytes) -> str:

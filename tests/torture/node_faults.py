@@ -39,7 +39,7 @@ async def _until_gone(stage: Stage, node: str = LAST_NODE) -> None:
 def _filtered(cluster: Cluster, node: str, rule: str) -> Iterator[None]:
     """A rule of nftables for what leaves the node's namespace."""
     table, hook = "table inet torture", "type filter hook output priority 0;"
-    command = cluster.net.command(cluster.host_of(node), ["nft", "-f", "-"])
+    command = cluster.net.command(cluster.host_of[node], ["nft", "-f", "-"])
     subprocess.run(command, input=f"{table} {{\nchain out {{\n{hook}\n{rule}\n}}\n}}\n", text=True, check=True)
     try:
         yield
@@ -102,7 +102,7 @@ async def addresses_swapped(stage: Stage) -> AsyncIterator[None]:
     for name in names:
         cluster.terminate(name)
     await cluster.until(lambda: all(cluster.processes[name].child.poll() is not None for name in names), "they ended")
-    cluster.swap_hosts("edge-3", "edge-4")
+    cluster.host_of |= {"edge-3": cluster.host_of["edge-4"], "edge-4": cluster.host_of["edge-3"]}
     yield
     await cluster.restart(*names)
 

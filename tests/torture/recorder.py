@@ -40,13 +40,8 @@ class Recorder:
     def loops(self) -> dict[str, Any]:
         views = {f"view {name}": self._watch_view(name) for name in EXTENDERS}
         scrapes = {f"scrape {name}": self._scrape(name) for name in self._cluster.processes}
-        return {
-            "etcd": self._watch_etcd(),
-            "exits": self._watch_exits(),
-            "itself": self._watch_itself(),
-            **views,
-            **scrapes,
-        }
+        others = {"etcd": self._watch_etcd(), "exits": self._watch_exits(), "itself": self._watch_itself()}
+        return others | views | scrapes
 
     async def _watch_etcd(self) -> None:
         store = EtcdStore(EtcdAccess(tuple(self._cluster.etcd_urls()), call_timeout_seconds=1.0), silence_seconds=2.0)
@@ -145,7 +140,8 @@ class Recorder:
 
     def sees_all_fresh(self, extender: str, since: float) -> bool:
         view = self.views.get(extender)
-        return view is not None and view.at > since and all(_is_fresh(view, node) for node in NODES)
+        fresh = {node for node, seen in view.nodes.items() if seen.status == "fresh"} if view else set[str]()
+        return view is not None and view.at > since and fresh >= NODES.keys()
 
     def all_measured(self, since: float) -> bool:
         """Whether both extenders have every pair of nodes, by reports that came since: what a watch missed proves
@@ -162,10 +158,6 @@ class Recorder:
 class _State(msgspec.Struct):
     revision: int
     nodes: dict[str, ViewedNode]
-
-
-def _is_fresh(view: Viewed, node: str) -> bool:
-    return node in view.nodes and view.nodes[node].status == "fresh"
 
 
 def _is_measured(view: Viewed, node: str, since: float) -> bool:
