@@ -133,11 +133,6 @@ class InventedCluster:
         self.zones = [HOSTILE if zone == self.zones[0] else zone for zone in self.zones]
 
 
-def invented_cluster(nodes: int) -> InventedCluster:
-    """That of `page_server`."""
-    return InventedCluster(nodes, random.Random(nodes))
-
-
 _RATIOS = (
     metric_names.CPU_PRESSURE,
     metric_names.MEMORY_PRESSURE,
@@ -149,7 +144,7 @@ _RATIOS = (
 @asynccontextmanager
 async def page_server(nodes: int, folder: Path, *, port: int = 0, hostile: bool = False) -> AsyncIterator[PageUrl]:
     """Runs until the block ends. folder: an empty one, for etcd."""
-    cluster = invented_cluster(nodes)
+    cluster = InventedCluster(nodes, random.Random(nodes))
     if hostile:
         cluster.be_hostile()
     with Etcd(folder / "etcd") as etcd:
@@ -187,7 +182,7 @@ async def _start(
     async with asyncio.timeout(LOADED_WITHIN_SECONDS):
         await followed.state.loaded.wait()
         await stack.enter_async_context(running(_report(store, cluster)))
-        while not _all_fresh(followed):  # noqa: ASYNC110 -- what is waited for has no event
+        while time.monotonic() >= min(node.fresh_until for node in followed.state.current.nodes.values()):  # noqa: ASYNC110 -- what is waited for has no event
             await asyncio.sleep(0.05)
     await followed.delays.estimator.run_once()
     await stack.enter_async_context(running(estimating))
@@ -196,11 +191,6 @@ async def _start(
     await _ask_for_pods(url, cluster, hostile)
     page_port = await stack.enter_async_context(serve(create_api_app(live), "127.0.0.1", port))
     return PageUrl(f"http://127.0.0.1:{page_port}", url, cluster.slow, cluster.names, lambda: live.streams)
-
-
-def _all_fresh(followed: FollowedSources) -> bool:
-    now = time.monotonic()
-    return all(now < state.fresh_until for state in followed.state.current.nodes.values())
 
 
 async def _report(store: EtcdStore, cluster: InventedCluster) -> None:

@@ -162,8 +162,6 @@ def test_cert_manager_issues_the_names_that_leadsman_certs_does(template: Templa
 
 CRDS = Path(__file__).parents[1] / "data/cert_manager/crds.yaml.xz"
 GROUP = "cert-manager.io"
-NAMESPACES = "/api/v1/namespaces"
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 @pytest.fixture(scope="module")
@@ -186,9 +184,9 @@ def test_a_ca_keeps_its_key_so_that_what_it_signed_stays_valid(ours: Objects) ->
 def test_a_real_api_server_with_its_crds_takes_them(ours: Objects, kubernetes_binaries: Path, tmp_path: Path) -> None:
     """With strict field validation: CEL rules and defaults of the CRDs too."""
     with KubeApiServer(kubernetes_binaries, tmp_path / "kubernetes") as api:
-        api.call("POST", NAMESPACES, {"metadata": {"name": "leadsman"}})
+        api.call("POST", "/api/v1/namespaces", {"metadata": {"name": "leadsman"}})
         for crd in documents(lzma.decompress(CRDS.read_bytes())):
-            api.call("POST", DEFINITIONS, crd)
+            api.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
         for each in ours:
             blocked_until(lambda each=each: is_served(api, each), "a new kind is served a moment after its definition")
             api.call("POST", f"{collection(each)}?fieldValidation=Strict", each)

@@ -174,13 +174,9 @@ def ports(container: dict[str, Any]) -> dict[str, int]:
     return {port["name"]: port["containerPort"] for port in container["ports"]}
 
 
-def arguments(container: dict[str, Any]) -> dict[str, str]:
-    return dict(argument.partition("=")[::2] for argument in container["args"])
-
-
 def test_ours_listen_on_the_ports_they_declare(workloads: Objects) -> None:
     for container in (c for c in containers(workloads) if c["image"].startswith("leadsman")):
-        given = arguments(container)
+        given = dict(argument.partition("=")[::2] for argument in container["args"])
         listens = {names[container["name"]]: given[flag] for flag, names in LISTEN.items() if flag in given}
         assert listens == {name: f"0.0.0.0:{number}" for name, number in ports(container).items()}
 

@@ -74,15 +74,11 @@ def writes_of(binding: tuple[str, str, str, list[dict[str, Any]] | None]) -> set
     if rules is None:
         return {(account, f"as {role}", namespace)}
     return {
-        (account, " ".join([verb, resource, *named_in(rule)]), namespace)
+        (account, " ".join(filter(None, (verb, resource, ",".join(rule.get("resourceNames", ()))))), namespace)
         for rule in rules
         for verb in {*rule["verbs"]} - {"get", "list", "watch"}
         for resource in rule["resources"]
     }
-
-
-def named_in(rule: dict[str, Any]) -> list[str]:
-    return [",".join(rule["resourceNames"])] if "resourceNames" in rule else []
 
 
 def test_nobody_reads_secrets_and_the_extender_of_config_maps_those_of_self_healing_alone(objects: Objects) -> None:

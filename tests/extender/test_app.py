@@ -205,14 +205,11 @@ GOOD = Reward(at_seconds=0.0, healthy=30.0, recent=5.0)
 BAD = Reward(at_seconds=0.0, healthy=1.0, failed=6.0, incidents={"crash": 6}, last_cause="crash")
 
 
-def remembering(snapshot: Snapshot) -> Snapshot:
+async def test_every_reward_is_there_by_type_and_by_node_the_worst_first(measured: Snapshot) -> None:
     now = time.monotonic()
     web = {f"node-0000{n}": AgedReward(GOOD, now) for n in range(5)} | {"node-00001": AgedReward(BAD, now)}
-    return structs.replace(snapshot, rewards={"web": web, "db": {"node-00001": AgedReward(GOOD, now)}})
-
-
-async def test_every_reward_is_there_by_type_and_by_node_the_worst_first(measured: Snapshot) -> None:
-    async with starts(remembering(measured)) as extender:
+    rewards = {"web": web, "db": {"node-00001": AgedReward(GOOD, now)}}
+    async with starts(structs.replace(measured, rewards=rewards)) as extender:
         found = await extender.api("/rewards")
     assert (found["rule"], found["pod_types"], found["nodes"]["items"][0]) == ("compared", ["db", "web"], "node-00001")
     worst = found["cells"][1][0]

@@ -9,7 +9,6 @@ import random
 import threading
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -43,10 +42,6 @@ class HeldRing(SegmentRing):
     def begin_segment(self) -> None:
         self.go_on.wait(10)
         super().begin_segment()
-
-
-def is_written(recorder: Recorder, number: int) -> bool:
-    return sample(recorder, "leadsman_recording_requests_total") > number
 
 
 def sample(recorder: Recorder, name: str) -> float:
@@ -102,7 +97,7 @@ def test_every_segment_can_be_read_alone_and_the_newest_requests_are_there(tmp_p
     for number in range(600):
         pod = structs.replace(request.pod, uid=os.urandom(1_000).hex(), name=f"pod-{number}")
         recorder.observe(structs.replace(request, pod=pod))
-        blocked_until(partial(is_written, recorder, number - 100))
+        blocked_until(lambda above=number - 100: sample(recorder, "leadsman_recording_requests_total") > above)
     recorder.close()
     first, *_ = segments = sorted(tmp_path.glob("segment-*"))
     assert len(segments) > 5

@@ -70,11 +70,6 @@ def _bound(text: bytes) -> None:
     parse_bounds(PodInfo("ns", "p", "u", {"delay_edge-1": "5"}, {DELAY_ANNOTATION: value}))
 
 
-def _records() -> list[Harness]:
-    """Each record's decoder gets the bytes: a stranger chooses under which key it writes them."""
-    return [Harness(partial(_record, kind), (BadRecord,)) for kind in (*AnyRecord.__args__, Reward)]
-
-
 def _record(kind: type[Any], value: bytes) -> None:
     record = decode_record(kind, value)
     with suppress(BadRecord):  # it may be 4 KiB in a shorter form than ours
@@ -107,14 +102,7 @@ def _etcd_responses() -> list[Harness]:
     return [*decoders, Harness(_etcd, (StoreError,)), Harness(lambda data: etcd_json.error_from_response(503, data))]
 
 
-def _policy(text: bytes) -> None:
-    policy.digest(policy.parse(text.decode()))
-
-
-def _selector(text: bytes) -> None:
-    Selector(text.decode()).selects("gpu.example.com", _DEVICE)
-
-
+_DRIVER = "gpu.example.com"
 _DEVICE = DeviceFields(
     "gpu",
     attributes={"model": DeviceAttribute(string="A"), "index": DeviceAttribute(integer=2**62)},
@@ -143,10 +131,6 @@ def _snapshot_file(data: bytes) -> None:
     """Reads and writes it, as `leadsman snapshot` does with a file that somebody else sent."""
     for _ in snapshot_chunks(read_snapshot(data)):
         pass
-
-
-def _quantity(text: bytes) -> None:
-    quantity.format_quantity(quantity.parse(text.decode(errors="replace")))
 
 
 def _pod(body: bytes) -> None:
@@ -208,11 +192,6 @@ def _move_plan(text: bytes) -> None:
     assert again.plan.id == handed_over.plan.id
 
 
-def _recording(block: bytes) -> None:
-    """An unpacked block of a segment: `leadsman replay` reads what others recorded."""
-    list(RequestDecoder().decode(block))
-
-
 _NOT_TEXT = (UnicodeDecodeError,)
 """WatchedFiles takes it, as it takes every ValueError of a file's parser."""
 
@@ -221,17 +200,25 @@ HARNESSES: Mapping[str, Harness] = {
     "wire_preemption": Harness(read_preemption, (BadRequest,)),
     "wire_binding": Harness(read_binding, (BadRequest,)),
     "delay_annotation": Harness(_bound, (BadBound,)),
-    "records": check_each(_records()),
+    # A stranger chooses under which key it writes them.
+    "records": check_each([Harness(partial(_record, kind), (BadRecord,)) for kind in (*AnyRecord.__args__, Reward)]),
     "record_keys": Harness(_key),
     "etcd": check_each(_etcd_responses()),
-    "selector": Harness(_selector, (BadSelector, *_NOT_TEXT), max_bytes=2048),
-    "policy": Harness(_policy, (policy.PolicyError, *_NOT_TEXT), max_bytes=4096),
+    "selector": Harness(
+        lambda text: Selector(text.decode()).selects(_DRIVER, _DEVICE), (BadSelector, *_NOT_TEXT), max_bytes=2048
+    ),
+    "policy": Harness(
+        lambda text: policy.digest(policy.parse(text.decode())), (policy.PolicyError, *_NOT_TEXT), max_bytes=4096
+    ),
     "taspolicy": Harness(_taspolicy, (BadTasPolicy, MalformedResponse)),
-    "quantity": Harness(_quantity, (quantity.BadQuantity,)),
+    "quantity": Harness(
+        lambda text: quantity.format_quantity(quantity.parse(text.decode(errors="replace"))), (quantity.BadQuantity,)
+    ),
     "goldpinger": Harness(_goldpinger, (BadCheckAll,)),
     "matrix": Harness(_matrix, (BadMatrix, *_NOT_TEXT)),
     "snapshot_file": Harness(_snapshot_file, (BadSnapshot,)),
-    "recording": Harness(_recording, (BadRecording, *UNREADABLE)),
+    # An unpacked block of a segment: `leadsman replay` reads what others recorded.
+    "recording": Harness(lambda block: list(RequestDecoder().decode(block)), (BadRecording, *UNREADABLE)),
     "move_plan": Harness(_move_plan, (BadDocument,)),
     "kube_pod": Harness(_pod, (MalformedResponse,)),
     "kube_objects": check_each(

@@ -84,14 +84,11 @@ def scraping(agents: Mapping[str, LeadsmanProcess], extender: LeadsmanProcess, f
         child.wait(60)
 
 
-def as_grafana_sends_it(expression: str) -> str:
-    return expression.replace("$__rate_interval", "30s").replace("$node", "edge-1")
-
-
 def query(prometheus: str, expression: str) -> dict[str, Any]:
     """Prometheus' answer, also when it refuses the query; "starting" while it does not answer."""
+    as_grafana_sends_it = expression.replace("$__rate_interval", "30s").replace("$node", "edge-1")
     try:
-        with urlopen(f"{prometheus}/api/v1/query?query={quote(as_grafana_sends_it(expression))}", timeout=30) as answer:
+        with urlopen(f"{prometheus}/api/v1/query?query={quote(as_grafana_sends_it)}", timeout=30) as answer:
             return dict(json.load(answer))
     except HTTPError as error:
         return dict(json.load(error)) if error.code != 503 else {"status": "starting"}

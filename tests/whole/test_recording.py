@@ -153,23 +153,19 @@ def record(start: Start, etcd: Etcd, folder: Path, pods: int) -> list[bytes]:
 def test_nothing_of_a_pod_reaches_the_disk_that_decisions_do_not_read(
     start: Start, etcd: Etcd, recording: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Uncompressed, so that the bytes can be searched.
-    monkeypatch.setenv("PYTHONPATH", str(uncompressed(recording.parent)))
+    # Uncompressed, so that the bytes can be searched: zlib stores what it is given, a valid stream of the same bytes.
+    site = recording.parent / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(
+        "import zlib\nreal = zlib.compress\nzlib.compress = lambda data, level=-1, *more: real(data, 0, *more)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(site))
     record(start, etcd, recording, 20)
     written = b"".join(path.read_bytes() for path in recording.iterdir())
     assert b"uid-pod-19" in written
     assert b"delay_node-" in written
     for unread in (SECRET, "gas-note", "reward-path", "PASSWORD", "registry.example.com", "last-applied", "team"):
         assert unread.encode() not in written, unread
-
-
-def uncompressed(folder: Path) -> Path:
-    """A start-up file that makes zlib store what it is given: a valid stream of the same bytes."""
-    (folder / "site").mkdir()
-    (folder / "site" / "sitecustomize.py").write_text(
-        "import zlib\nreal = zlib.compress\nzlib.compress = lambda data, level=-1, *more: real(data, 0, *more)\n"
-    )
-    return folder / "site"
 
 
 def test_another_policy_is_judged_beside_the_live_extender_until_ctrl_c(

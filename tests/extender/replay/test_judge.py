@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from extender.replay.judge import Judge, Judgement, Result, answer_again
+from extender.replay.judge import Judge, Result, answer_again
 from leadsman.decision.decide import FilterResult, decide, filter_nodes, score_nodes
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, PodInfo
@@ -87,15 +87,11 @@ POD = PodInfo("shop", "web", "uid", {"delay_here": "20"})
 CANDIDATES = CandidateNodes([NEAR_AND_BUSY, FAR_AND_IDLE, "too-far"])
 
 
-def judged(judge: Judge, inputs: DecisionInputs, pod: PodInfo = POD) -> list[Judgement]:
-    return [judge.judge(each) for each in scheduled(pod, CANDIDATES, inputs)]
-
-
 def test_a_node_that_is_newly_refused_comes_with_plugin_and_reason(inputs: DecisionInputs) -> None:
     window = PeerLatency(9, 9, p50_ms=2.0, p95_ms=25.0)
     here = structs.replace(inputs.snapshot.nodes["here"], latency=Latency(dict.fromkeys(CANDIDATES, window)))
     late = structs.replace(inputs, snapshot=Snapshot({**inputs.snapshot.nodes, "here": here}))
-    filtered, prioritized = judged(Judge(parse("delay: {statistic: p95}")), late)
+    filtered, prioritized = map(Judge(parse("delay: {statistic: p95}")).judge, scheduled(POD, CANDIDATES, late))
     assert filtered.result is Result.NEWLY_REFUSED
     assert filtered.refused[NEAR_AND_BUSY].startswith("delay: ")
     assert prioritized.result is Result.OTHER_NODE

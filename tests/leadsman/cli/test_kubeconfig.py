@@ -21,10 +21,6 @@ def api() -> Iterator[ApiServerThread]:
         yield one
 
 
-def paths_asked(api: ApiServerThread) -> list[str]:
-    return api.call(lambda server: [each.path for each in server.requests])
-
-
 COMMANDS = [["plan", "status"], ["plan", "pause"], ["plan", "drain", "edge-1"], ["uninstall"], ["snapshot"]]
 
 
@@ -53,7 +49,7 @@ def test_a_process_of_a_pod_reads_no_kubeconfig_that_it_was_not_given(api: ApiSe
     done = subprocess.run(command, capture_output=True, text=True, env=environ, check=False)
     assert done.returncode == 2
     assert "not running in a pod" in done.stderr
-    assert paths_asked(api) == []
+    assert api.call(lambda server: server.requests) == []
 
 
 def test_a_file_may_be_what_another_command_prints(tmp_path: Path) -> None:

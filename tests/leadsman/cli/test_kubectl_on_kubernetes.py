@@ -22,6 +22,7 @@ from tests.testbed.kube_apiserver import KubeApiServer
 ROOT = Path(__file__).parents[3]
 POD = "leadsman-extender-0"
 AHEAD_SECONDS = 120
+NAMESPACES = "/api/v1/namespaces"
 
 
 def run_kubectl(*words: str) -> subprocess.CompletedProcess[str]:
@@ -50,7 +51,11 @@ def api(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         base = run_kubectl(f"--kubeconfig={one.kubeconfig()}", "apply", "-k", str(ROOT / "daemonset/base"))
         assert base.returncode == 0, base.stderr
         one.call("POST", "/api/v1/nodes", {"metadata": {"name": "edge-1"}, "status": ready()})
-        make_lease(one)
+        if "kube-node-lease" not in {each["metadata"]["name"] for each in one.call("GET", NAMESPACES)["items"]}:
+            one.call("POST", NAMESPACES, {"metadata": {"name": "kube-node-lease"}})
+        renewed = (datetime.now(UTC) + timedelta(seconds=AHEAD_SECONDS)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+        one.call("POST", leases, {"metadata": {"name": "edge-1"}, "spec": {"renewTime": renewed}})
         privileged = {"pod-security.kubernetes.io/enforce": "privileged"}  # as the component hostnetwork has it
         one.call("PATCH", "/api/v1/namespaces/leadsman", {"metadata": {"labels": privileged}})
         make_pod(one, POD, "extender")
@@ -60,14 +65,6 @@ def api(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 def ready() -> dict[str, Any]:
     return {"conditions": [{"type": "Ready", "status": "True"}]}
-
-
-def make_lease(api: KubeApiServer) -> None:
-    renewed = (datetime.now(UTC) + timedelta(seconds=AHEAD_SECONDS)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
-    if "kube-node-lease" not in {each["metadata"]["name"] for each in api.call("GET", "/api/v1/namespaces")["items"]}:
-        api.call("POST", "/api/v1/namespaces", {"metadata": {"name": "kube-node-lease"}})
-    api.call("POST", leases, {"metadata": {"name": "edge-1"}, "spec": {"renewTime": renewed}})
 
 
 def make_pod(api: KubeApiServer, name: str, component: str, *, host_network: bool = False) -> None:

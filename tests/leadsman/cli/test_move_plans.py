@@ -186,18 +186,11 @@ def test_a_plan_of_a_snapshot_that_is_too_old_is_refused(
 def test_a_plan_that_a_quota_would_refuse_now_is_refused_by_its_name(
     run: Run, plan_file: Path, api: ApiServerThread, capsys: pytest.CaptureFixture[str], namespace: str, why: str
 ) -> None:
-    api.put(f"/api/v1/namespaces/{namespace}/resourcequotas/small", quota_of_three_pods(namespace, used=3))
+    full = {"spec": {"hard": {"pods": "3"}}, "status": {"hard": {"pods": "3"}, "used": {"pods": "3"}}}
+    api.put(f"/api/v1/namespaces/{namespace}/resourcequotas/small", full)
     assert run("apply", plan_file, "--confirm") == 1
     assert f"refused: pod shop/web cannot be moved now: {why}" in capsys.readouterr().out
     assert handed_over(api) is None
-
-
-def quota_of_three_pods(namespace: str, used: int) -> dict[str, Any]:
-    return {
-        "metadata": {"name": "small", "namespace": namespace},
-        "spec": {"hard": {"pods": "3"}},
-        "status": {"hard": {"pods": "3"}, "used": {"pods": str(used)}},
-    }
 
 
 def test_a_second_plan_is_refused_while_the_first_is_carried_out(

@@ -24,12 +24,6 @@ def ring(nodes: int, step: int, rtt_ms: float | Floats = 10.0) -> MeasuredPairs:
     )
 
 
-def changed(rtt_ms: Floats, spread: float) -> Floats:
-    """The network some time later."""
-    changes = np.random.default_rng(1).normal(0, spread, rtt_ms.shape)
-    return np.asarray(rtt_ms * np.exp((changes + changes.T) / np.sqrt(2)))
-
-
 def test_the_newest_of_several_counts() -> None:
     now, newest, oldest = ring(50, 1), ring(50, 1).union(ring(50, 2, 20.0)), ring(50, 1).union(ring(50, 2, 30.0))
     assert np.exp(former_pairs([newest, oldest], now).pairs.log_ms) == pytest.approx(np.full(50, 20.0))
@@ -82,7 +76,8 @@ def test_intervals_contain_the_value_then_and_have_no_unit(
 @pytest.mark.parametrize("spread", [0.02, 0.2])
 def test_remembered_pairs_make_estimates_better_and_intervals_go_on_holding(part: Floats, spread: float) -> None:
     rng = np.random.default_rng(0)
-    now = changed(part, spread)
+    changes = np.random.default_rng(1).normal(0, spread, part.shape)
+    now = np.asarray(part * np.exp((changes + changes.T) / np.sqrt(2)))
     seen, before = sample_pairs(now, 12, rng), sample_pairs(part, 16, rng)
     former = former_pairs([before], seen)
     plain, better = (fit_network(seen, np.random.default_rng(0), budget=QUICK, former=each) for each in (None, former))
@@ -91,12 +86,6 @@ def test_remembered_pairs_make_estimates_better_and_intervals_go_on_holding(part
     ours, theirs = (measure_accuracy(*each.between(one, other)[:3], truth) for each in (better, plain))
     assert ours.p90_relative_error < theirs.p90_relative_error
     assert 0.86 <= ours.interval_coverage <= 0.94
-
-
-def partly_redrawn(rtt_ms: Floats, rng: np.random.Generator) -> Floats:
-    """One direction in seven is as another one of its node, as from one slice of seattle to the next."""
-    another = np.take_along_axis(rtt_ms, rng.integers(0, len(rtt_ms), rtt_ms.shape), 1)
-    return np.where((rng.random(rtt_ms.shape) < 1 / 7) & (rtt_ms > 0) & (another > 0), another, rtt_ms)
 
 
 def test_estimates_of_devices_hold_their_promise_where_pairs_were_measured_in_one_direction(seattle: Floats) -> None:
@@ -109,8 +98,13 @@ def test_estimates_of_devices_hold_their_promise_where_pairs_were_measured_in_on
 
 
 def covered_and_broken(rtt_ms: Floats, budget: FitBudget, rng: np.random.Generator) -> tuple[float, float]:
-    """The share of directions within their interval, and of pairs that a bound accepts those that break it."""
-    now, nodes = partly_redrawn(rtt_ms, rng), len(rtt_ms)
+    """The share of directions within their interval, and of pairs that a bound accepts those that break it.
+
+    One direction in seven is now as another one of its node, as from one slice of seattle to the next.
+    """
+    nodes = len(rtt_ms)
+    another = np.take_along_axis(rtt_ms, rng.integers(0, nodes, rtt_ms.shape), 1)
+    now = np.where((rng.random(rtt_ms.shape) < 1 / 7) & (rtt_ms > 0) & (another > 0), another, rtt_ms)
     kept = random_peers(nodes, 10, rng)
 
     def measured(rtt_ms: Floats) -> MeasuredPairs:

@@ -191,7 +191,7 @@ class World:
             return "selector"
         used = Counter[str]()
         for each in (*there, pod):
-            used.update(_requests(each))
+            used.update({**each["spec"]["containers"][0]["resources"]["requests"], "pods": 1})
         if any(amount > node["status"]["allocatable"].get(what, 0) for what, amount in used.items()):
             return "room"
         return self._affinity(pod, node, list(others.values())) or self._spread(pod, node, list(others.values()))
@@ -235,11 +235,6 @@ def _app(pod: Object) -> str:
 def _terms(pod: Object, kind: str) -> list[tuple[str, str]]:
     terms = pod["spec"].get("affinity", {}).get(kind, {}).get("requiredDuringSchedulingIgnoredDuringExecution", ())
     return [(term["topologyKey"], term["labelSelector"]["matchLabels"]["app"]) for term in terms]
-
-
-def _requests(pod: Object) -> Counter[str]:
-    asked: Counter[str] = Counter(pod["spec"]["containers"][0]["resources"]["requests"])
-    return asked + Counter({"pods": 1})
 
 
 def _node(name: str, rng: Random) -> Object:

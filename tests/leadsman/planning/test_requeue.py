@@ -110,17 +110,13 @@ def test_what_is_remembered_of_kinds_of_pods_is_bounded_and_shared(monkeypatch: 
 
 
 CARD, MEMORY = "gpu.intel.com/i915", "gpu.intel.com/memory.max"
-
-
-def pod_for_a_card(bad_demand: str = "") -> ClusterPod:
-    return ClusterPod("p", "ns", "p", devices=DeviceDemand(({CARD: 1, MEMORY: 5},)), bad_demand=bad_demand)
+HALF_A_CARD = DeviceDemand(({CARD: 1, MEMORY: 5},))
 
 
 def with_card(now: float, *bound: str, reserved: int = 0) -> DecisionInputs:
     """Node b has one card, of which each of these pods has half, or half is reserved for them."""
-    demand = DeviceDemand(({CARD: 1, MEMORY: 5},))
-    card = NodeDevices({CARD: 20, MEMORY: 10}, {"gpu.intel.com/cards": "card0"}, dict.fromkeys(bound, demand))
-    reservations = tuple(Reservation(f"reserved-{each}", demand) for each in range(reserved))
+    card = NodeDevices({CARD: 20, MEMORY: 10}, {"gpu.intel.com/cards": "card0"}, dict.fromkeys(bound, HALF_A_CARD))
+    reservations = tuple(Reservation(f"reserved-{each}", HALF_A_CARD) for each in range(reserved))
     devices = DeviceInputs(followed=True, nodes={"b": card}, reservations=reservations)
     return structs.replace(inputs(now), devices=devices)
 
@@ -131,7 +127,7 @@ def with_card(now: float, *bound: str, reserved: int = 0) -> DecisionInputs:
     ids=["a pod ended", "a reservation ended", "both ended"],
 )
 def test_a_pod_refused_for_a_card_is_tried_again_when_a_card_has_room(freed: DecisionInputs) -> None:
-    memory, pods = NO_MEMORY, [pod_for_a_card()]
+    memory, pods = NO_MEMORY, [ClusterPod("p", "ns", "p", devices=HALF_A_CARD)]
     for now in (0.0, 50.0):
         full = plan_requeue(pods, NODES, with_card(now, "x", reserved=1), memory)
         assert full.action is None

@@ -20,13 +20,9 @@ def paths(tmp_path: Path) -> tuple[Path, Path]:
     return one, other
 
 
-def parse(contents: Sequence[bytes]) -> tuple[int, ...]:
-    return tuple(map(int, contents))
-
-
 def watch(paths: Sequence[Path]) -> WatchedFiles[tuple[int, ...]]:
     problem = ProblemLog(logging.getLogger("files"), "cannot use the numbers", "the numbers are valid again")
-    return WatchedFiles(paths, parse, problem, 100)
+    return WatchedFiles(paths, lambda contents: tuple(map(int, contents)), problem, 100)
 
 
 def test_a_link_swapped_to_a_file_of_the_same_size_and_time_is_read(paths: tuple[Path, Path], tmp_path: Path) -> None:

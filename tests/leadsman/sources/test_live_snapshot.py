@@ -61,17 +61,14 @@ async def store(etcd: Etcd) -> AsyncIterator[EtcdStore]:
     one = EtcdStore(EtcdAccess((etcd.client_url,), call_timeout_seconds=30.0), silence_seconds=60.0)
     for name in NODES:
         others = [to for to in NODES if to != name and {name, to} != {"n2", "n3"}]
-        windows = {to: window(RTT_MS[frozenset((name, to))]) for to in others}
+        rtts_ms = {to: RTT_MS[frozenset((name, to))] for to in others}
+        windows = {to: PeerLatency(10, 10, ms, ms, ms, 0.0, 1.0) for to, ms in rtts_ms.items()}
         records = (Identity(f"agent-{name}", 1, "10.0.0.1", "z", "r"), Latency(windows))
         await one.write([Put(keys.record_key(name, type(each)), encode_record(each)) for each in records])
     await one.write([Put(keys.reward_key("n2", "web"), encode_record(Reward(1.0, healthy=1.0, failed=8.0)))])
     async with running(report(one)):
         yield one
     await one.close()
-
-
-def window(ms: float) -> PeerLatency:
-    return PeerLatency(10, 10, ms, ms, ms, 0.0, 1.0)
 
 
 async def report(store: EtcdStore) -> None:

@@ -15,14 +15,6 @@ from tests.memory_store import MemoryStore
 API = ApiAccess("http://127.0.0.1:1")
 
 
-def tasks(gathering):
-    """Their names; none is begun."""
-    loops = dict(gathering.tasks())
-    for loop in loops.values():
-        loop.close()
-    return loops.keys()
-
-
 GOLDPINGER = DelaySettings(goldpinger_url="http://gp")
 ON_API, WORKLOADS = {"watch workload pods", "watch nodes"}, {"pods", "replicasets", "jobs", "nodes"}
 
@@ -44,8 +36,12 @@ ON_API, WORKLOADS = {"watch workload pods", "watch nodes"}, {"pods", "replicaset
 )
 async def test_each_source_that_is_asked_for_is_followed_and_no_other(asked, loops, waited_for) -> None:
     always = {"watch the state", "reload the policy file", "fit estimates"}
-    assert tasks(FollowedSources(MemoryStore(), asked)) == always | loops
-    assert FollowedSources(MemoryStore(), asked).listed_sources.keys() == {"the state in etcd"} | waited_for
+    sources = FollowedSources(MemoryStore(), asked)
+    tasks = dict(sources.tasks())
+    for loop in tasks.values():
+        loop.close()
+    assert tasks.keys() == always | loops
+    assert sources.listed_sources.keys() == {"the state in etcd"} | waited_for
 
 
 def test_goldpinger_counts_before_static_files(tmp_path: Path) -> None:

@@ -127,17 +127,16 @@ def leave_what_processes_write(cluster: KubeApiServer) -> None:
     cluster.call("POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": KEPT}})
 
 
+NO_MANAGERS = {"managedFields": None}
+
+
 def search(kubectl: Kubectl, *more: str) -> list[str]:
     """Every object whose name or YAML has our name, in every kind; namespaces on their way out hold nothing."""
     kinds = kubectl("api-resources", "--verbs=list,delete", "-o", "name").split()
     found = kubectl("get", ",".join(kinds), "--all-namespaces", "--ignore-not-found", "-o", "json", *more)
     items: list[dict[str, Any]] = json.loads(found)["items"] if found.strip() else []
     leaving = {each["metadata"]["name"] for each in items if "deletionTimestamp" in each["metadata"]}
-    ours = [each for each in items if "leadsman" in json.dumps({**each, "metadata": without_managers(each)})]
+    ours = [each for each in items if "leadsman" in json.dumps(each | {"metadata": each["metadata"] | NO_MANAGERS})]
     # No controller-manager runs here that would empty a namespace: all in it goes with it.
     left = [each for each in ours if not {each["metadata"].get("namespace"), each["metadata"]["name"]} & leaving]
     return [f"{each['kind']}/{each['metadata']['name']}" for each in left]
-
-
-def without_managers(each: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in each["metadata"].items() if key != "managedFields"}

@@ -13,25 +13,14 @@ from leadsman.cluster.resources import Resources
 from leadsman.planning.backups.backup_plan import BackupScope, BackupSettings, FailureDomain
 from leadsman.planning.backups.reserve import Room
 from leadsman.planning.optimise.choices import NO_NODE, Choice, PodOptions, Problem, greedy_choices
-from leadsman.planning.optimise.cluster_problem import (
-    LEAST_NODES,
-    MAX_OPTIONS,
-    ClusterProblem,
-    model_cluster,
-    restricted,
-)
+from leadsman.planning.optimise.cluster_problem import LEAST_NODES, MAX_OPTIONS, model_cluster, restricted
 from leadsman.planning.optimise.optimised_plan import OptimisedPlan, broken, plan_of_choices
 from leadsman.planning.situation import Situation
-from tests.leadsman.planning.backups.random_clusters import RACK_LABEL, Case, inputs_of, random_case
+from tests.leadsman.planning.backups.random_clusters import RACK_LABEL, inputs_of, random_case
 from tests.leadsman.planning.moves.movable_pods import owned_pod
 from tests.leadsman.planning.optimise.node_bound_cases import node_bound_case
 
 SETTINGS = BackupSettings(rack_label=RACK_LABEL)
-
-
-def greedy_plan(case: Case) -> tuple[ClusterProblem, OptimisedPlan]:
-    modelled = model_cluster(Situation(*case), SETTINGS)
-    return modelled, plan_of_choices(modelled, greedy_choices(modelled.problem, modelled.start))
 
 
 @pytest.mark.parametrize("first_seed", range(0, 120, 40))
@@ -39,7 +28,8 @@ def test_no_greedy_plan_of_random_clusters_breaks_anything(first_seed: int) -> N
     chosen = 0
     for seed in range(first_seed, first_seed + 40):
         for case in (random_case(seed), node_bound_case(seed)):
-            modelled, plan = greedy_plan(case)
+            modelled = model_cluster(Situation(*case), SETTINGS)
+            plan = plan_of_choices(modelled, greedy_choices(modelled.problem, modelled.start))
             assert not broken(plan, modelled.uids, SETTINGS), f"seed {seed}"
             chosen += len(modelled.uids)
     assert chosen > 200

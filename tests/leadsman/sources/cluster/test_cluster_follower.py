@@ -117,7 +117,8 @@ async def test_there_is_no_cluster_until_every_part_was_listed(api: FakeApiServe
 @pytest.mark.slow
 async def test_against_kubernetes_the_follower_sees_what_a_list_says(kubernetes_binaries: Path, tmp_path: Path) -> None:
     with KubeApiServer(kubernetes_binaries, tmp_path / "kubernetes") as cluster:
-        if "policy/v1" not in _group_versions(cluster):
+        groups = cluster.call("GET", "/apis")["groups"]
+        if "policy/v1" not in {version["groupVersion"] for group in groups for version in group["versions"]}:
             pytest.skip("the kube-apiserver that KUBEBUILDER_ASSETS names has no policy/v1 (Kubernetes 1.21)")
         async with following(access_from_url(cluster.url, cluster.ca_file, cluster.token_file())) as follower:
             cluster.call("POST", "/api/v1/nodes", node("a"))
@@ -132,11 +133,6 @@ async def test_against_kubernetes_the_follower_sees_what_a_list_says(kubernetes_
             assert dict(now(follower).nodes) == dict(listed.nodes)
             assert now(follower).namespaces == listed.namespaces
             assert now(follower).free("a") == listed.free("a") == Resources(1700, 1 << 30, 7)
-
-
-def _group_versions(cluster: KubeApiServer) -> set[str]:
-    groups = cluster.call("GET", "/apis")["groups"]
-    return {version["groupVersion"] for group in groups for version in group["versions"]}
 
 
 def _listed(cluster: KubeApiServer) -> Cluster:

@@ -8,8 +8,8 @@ from leadsman.decision.policy import Statistic
 from leadsman.network.fitting import FitBudget
 from leadsman.sources.delay import fitted_estimates as module
 from leadsman.sources.delay.fitted_estimates import FittedEstimates, fit_estimates, gather_measurements
-from leadsman.state.records import Identity, Latency, PeerLatency
-from leadsman.state.snapshot import NodeState, Snapshot
+from leadsman.state.records import Identity, Latency
+from leadsman.state.snapshot import Snapshot
 from tests.leadsman.sources.delay.conftest import node_state, random_plane, snapshot_of
 
 QUICK = FitBudget(members=3, steps=200, landmarks=40, calibration_rounds=2)
@@ -56,7 +56,10 @@ def test_a_node_whose_delays_all_moved_begins_beside_its_nearest_peer(plane: Fit
     """n-00 is now as far from everybody as n-01 is, and next to it."""
     truth = medians_ms(random_plane(peers=39), "n-01")
     peers = {n: truth.get(n, 0.5) for n in random_plane().nodes["n-00"].latency.peers} | {"n-01": 0.5}
-    states = {n: structs.replace(s, latency=Latency(without(s))) for n, s in random_plane().nodes.items()}
+    states = {}
+    for node, state in random_plane().nodes.items():  # Without what others measured of n-00 where it was.
+        windows = {peer: window for peer, window in state.latency.peers.items() if peer != "n-00"}
+        states[node] = structs.replace(state, latency=Latency(windows))
     states["n-00"] = node_state(peers)
     measured = gather_measurements(Snapshot(states), 1.0, Statistic.P50)
     begins = module._warm_start(plane, measured).model.members[0].points
@@ -70,11 +73,6 @@ def medians_ms(snapshot: Snapshot, node: str) -> dict[str, float]:
     """Peer → what the node measured to it."""
     peers = snapshot.nodes[node].latency.peers
     return {peer: window.p50_ms for peer, window in peers.items() if window.p50_ms is not None}
-
-
-def without(state: NodeState) -> dict[str, PeerLatency]:
-    """What others measured of n-00 where it was."""
-    return {peer: window for peer, window in state.latency.peers.items() if peer != "n-00"}
 
 
 def test_a_peer_that_was_replaced_is_remembered(plane: FittedEstimates) -> None:
