@@ -11,23 +11,7 @@ from itertools import count, islice, takewhile
 
 from msgspec import Struct
 
-from leadsman.state.store import (
-    LARGEST_TRANSACTION_OPS,
-    ChangeBatch,
-    Compacted,
-    Delete,
-    Deleted,
-    KeyRange,
-    LeaseLost,
-    Listing,
-    Precondition,
-    PreconditionFailed,
-    Put,
-    StoredItem,
-    StoreError,
-    Updated,
-    Write,
-)
+from leadsman.state import store
 
 PROGRESS_INTERVAL_SECONDS = 5.0
 """An idle watch yields progress this often."""
@@ -50,29 +34,29 @@ class MemoryStore:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):
         self._clock = clock
-        self._failure: StoreError | None = None
+        self._failure: store.StoreError | None = None
         self._none_ends_before: float = 0.0
         self._changed = asyncio.Event()
         self._lease_ids = count(1)
         self._begin()
 
-    async def read_prefix(self, prefix: str) -> Listing:
+    async def read_prefix(self, prefix: str) -> store.Listing:
         self._check_available()
         return self._listing(takewhile(lambda key: key.startswith(prefix), self._from(prefix)))
 
-    async def read_page(self, keys: KeyRange, revision: int = 0) -> Listing:
+    async def read_page(self, keys: store.KeyRange, revision: int = 0) -> store.Listing:
         if revision not in (0, self.revision):
-            raise Compacted(f"revision {revision} is gone; the newest is {self.revision}")
-        (page,) = await self.read_ranges([KeyRange(keys.start, keys.end, keys.limit + 1)])
-        return Listing(page.items[: keys.limit], page.revision, page.cluster_id, len(page.items) > keys.limit)
+            raise store.Compacted(f"revision {revision} is gone; the newest is {self.revision}")
+        (page,) = await self.read_ranges([store.KeyRange(keys.start, keys.end, keys.limit + 1)])
+        return store.Listing(page.items[: keys.limit], page.revision, page.cluster_id, len(page.items) > keys.limit)
 
-    async def read_ranges(self, ranges: Sequence[KeyRange]) -> tuple[Listing, ...]:
+    async def read_ranges(self, ranges: Sequence[store.KeyRange]) -> tuple[store.Listing, ...]:
         self._check_available()
-        if len(ranges) > LARGEST_TRANSACTION_OPS:
-            raise ValueError(f"{len(ranges)} ranges in one call; at most {LARGEST_TRANSACTION_OPS} are allowed")
+        if len(ranges) > store.LARGEST_TRANSACTION_OPS:
+            raise ValueError(f"{len(ranges)} ranges in one call; at most {store.LARGEST_TRANSACTION_OPS} are allowed")
         return tuple(self._listing(islice(self._from(r.start, r.end), r.limit)) for r in ranges)
 
-    async def watch(self, prefix: str, start_revision: int, cluster_id: str = "") -> AsyncGenerator[ChangeBatch]:
+    async def watch(self, prefix: str, start_revision: int, cluster_id: str = "") -> AsyncGenerator[store.ChangeBatch]:
         self._check_available()
         began, watched_cluster, last_revision = self.revision, cluster_id or self.cluster_id, start_revision - 1
         yield self._progress(watched_cluster, last_revision)
@@ -86,12 +70,14 @@ class MemoryStore:
             self._check_available()
             self._check_history(watched_cluster, last_revision)
 
-    async def write(self, writes: Sequence[Write], lease: int = 0, precondition: Precondition | None = None) -> int:
+    async def write(
+        self, writes: Sequence[store.Write], lease: int = 0, precondition: store.Precondition | None = None
+    ) -> int:
         self._check_available()
         if len({write.key for write in writes}) < len(writes):
             raise ValueError(f"duplicate keys in one write: {sorted(write.key for write in writes)}")
-        for start in range(0, len(writes) or 1, LARGEST_TRANSACTION_OPS):
-            self._commit(writes[start : start + LARGEST_TRANSACTION_OPS], lease, precondition)
+        for start in range(0, len(writes) or 1, store.LARGEST_TRANSACTION_OPS):
+            self._commit(writes[start : start + store.LARGEST_TRANSACTION_OPS], lease, precondition)
         return self.revision
 
     async def grant(self, ttl_seconds: int) -> int:
@@ -105,7 +91,7 @@ class MemoryStore:
         self._check_available()
         granted = self._leases.get(lease)
         if granted is None:
-            raise LeaseLost(f"lease {lease} has expired")
+            raise store.LeaseLost(f"lease {lease} has expired")
         granted.expires_at = self._clock() + granted.ttl_seconds
 
     async def revoke(self, lease: int) -> None:
@@ -129,7 +115,7 @@ class MemoryStore:
         self._compacted = self.revision
         self._log.clear()
 
-    def fail(self, failure: StoreError) -> None:
+    def fail(self, failure: store.StoreError) -> None:
         """Makes every call and watch raise `failure`, until `heal`."""
         self._failure = failure
         self._wake()
@@ -146,68 +132,68 @@ class MemoryStore:
     def _begin(self) -> None:
         self.cluster_id, self.revision = str(next(_clusters)), 1
         self._compacted = 0
-        self._items: dict[str, StoredItem] = {}
+        self._items: dict[str, store.StoredItem] = {}
         self._order: list[str] = []
         self._leases: dict[int, MemoryLease] = {}
         self._none_ends_before = 0.0
-        self._log: list[Updated | Deleted] = []
+        self._log: list[store.Updated | store.Deleted] = []
 
     def _check_available(self) -> None:
         if self._failure is not None:
             raise self._failure
         self.expire()
 
-    def _progress(self, cluster_id: str, seen: int) -> ChangeBatch:
+    def _progress(self, cluster_id: str, seen: int) -> store.ChangeBatch:
         self._check_available()
         self._check_history(cluster_id, seen)
-        return ChangeBatch((), seen + 1)
+        return store.ChangeBatch((), seen + 1)
 
     def _check_history(self, cluster_id: str, seen: int) -> None:
         if self.cluster_id != cluster_id:
-            raise Compacted(f"cluster ID changed from {cluster_id} to {self.cluster_id}: the store was replaced")
+            raise store.Compacted(f"cluster ID changed from {cluster_id} to {self.cluster_id}: the store was replaced")
         if self.revision < seen:
-            raise Compacted(f"revision went back from {seen} to {self.revision}")
+            raise store.Compacted(f"revision went back from {seen} to {self.revision}")
         if seen < self._compacted:
-            raise Compacted(f"compacted up to revision {self._compacted}")
+            raise store.Compacted(f"compacted up to revision {self._compacted}")
 
     def _from(self, start: str, end: str | None = None) -> Iterator[str]:
         first = bisect_left(self._order, start)
         last = len(self._order) if end is None else bisect_left(self._order, end, first)
         return (self._order[index] for index in range(first, last))
 
-    def _listing(self, keys: Iterable[str]) -> Listing:
-        return Listing(tuple(self._items[key] for key in keys), self.revision, self.cluster_id)
+    def _listing(self, keys: Iterable[str]) -> store.Listing:
+        return store.Listing(tuple(self._items[key] for key in keys), self.revision, self.cluster_id)
 
-    def _since(self, seen: int, prefix: str) -> tuple[Updated | Deleted, ...]:
+    def _since(self, seen: int, prefix: str) -> tuple[store.Updated | store.Deleted, ...]:
         first = bisect_right(self._log, seen, key=lambda change: change.mod_revision)
         return tuple(change for change in self._log[first:] if change.key.startswith(prefix))
 
-    def _commit(self, writes: Sequence[Write], lease: int, precondition: Precondition | None) -> None:
+    def _commit(self, writes: Sequence[store.Write], lease: int, precondition: store.Precondition | None) -> None:
         item = self._items.get(precondition.key) if precondition else None
         if precondition and (item.value if item else None) != precondition.value:
-            raise PreconditionFailed.of(precondition.key, item is not None)
-        if lease and lease not in self._leases and any(isinstance(write, Put) for write in writes):
-            raise LeaseLost(f"lease {lease} has expired")
-        effective = [write for write in writes if isinstance(write, Put) or write.key in self._items]
+            raise store.PreconditionFailed.of(precondition.key, item is not None)
+        if lease and lease not in self._leases and any(isinstance(write, store.Put) for write in writes):
+            raise store.LeaseLost(f"lease {lease} has expired")
+        effective = [write for write in writes if isinstance(write, store.Put) or write.key in self._items]
         self.revision += bool(effective)
         for write in effective:
             self._apply_write(write, lease)
         self._trim()
         self._wake()
 
-    def _apply_write(self, write: Write, lease: int) -> None:
-        if isinstance(write, Delete):
+    def _apply_write(self, write: store.Write, lease: int) -> None:
+        if isinstance(write, store.Delete):
             del self._items[write.key], self._order[bisect_left(self._order, write.key)]
-            self._log.append(Deleted(write.key, self.revision))
+            self._log.append(store.Deleted(write.key, self.revision))
             return
         if write.key not in self._items:
             insort(self._order, write.key)
-        self._items[write.key] = StoredItem(write.key, write.value, self.revision, lease)
-        self._log.append(Updated(write.key, write.value, self.revision))
+        self._items[write.key] = store.StoredItem(write.key, write.value, self.revision, lease)
+        self._log.append(store.Updated(write.key, write.value, self.revision))
 
     def _end(self, lease: int) -> None:
         if self._leases.pop(lease, None) is not None:
-            self._commit([Delete(key) for key, item in self._items.items() if item.lease == lease], 0, None)
+            self._commit([store.Delete(key) for key, item in self._items.items() if item.lease == lease], 0, None)
 
     def _wake(self) -> None:
         self._changed.set()
@@ -229,7 +215,7 @@ class MemoryStore:
             return False
 
 
-def _by_age(changes: tuple[Updated | Deleted, ...], began: int) -> list[ChangeBatch]:
+def _by_age(changes: tuple[store.Updated | store.Deleted, ...], began: int) -> list[store.ChangeBatch]:
     backlog = tuple(c for c in changes if c.mod_revision <= began)
     parts = ((backlog, True), (changes[len(backlog) :], False))
-    return [ChangeBatch(part, part[-1].mod_revision + 1, old) for part, old in parts if part]
+    return [store.ChangeBatch(part, part[-1].mod_revision + 1, old) for part, old in parts if part]

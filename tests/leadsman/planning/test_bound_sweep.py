@@ -6,16 +6,7 @@ import pytest
 
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
-from leadsman.planning.bounded_pods import (
-    HOLD_SECONDS,
-    RECENT_SECONDS,
-    UNKNOWN_AFTER_SECONDS,
-    BoundPod,
-    BoundResult,
-    BoundSweep,
-    SweepMemory,
-    sweep_bound_pods,
-)
+from leadsman.planning import bounded_pods
 from tests.leadsman.planning.measured import measured
 
 UNIX = 1_800_000_000.0
@@ -26,19 +17,19 @@ def inputs(now: float, workloads_listed: bool = True, **to_a: float) -> Decision
     return measured(now, {"a": to_a}, workloads_listed=workloads_listed)
 
 
-def pod(bound_seconds_ago: float = 1.0, labels: Mapping[str, str] | None = None) -> BoundPod:
+def pod(bound_seconds_ago: float = 1.0, labels: Mapping[str, str] | None = None) -> bounded_pods.BoundPod:
     """On node b."""
-    return BoundPod(PodInfo("ns", "p", "u1", labels or {"delay_a": "25"}), "b", UNIX - bound_seconds_ago)
+    return bounded_pods.BoundPod(PodInfo("ns", "p", "u1", labels or {"delay_a": "25"}), "b", UNIX - bound_seconds_ago)
 
 
 class Sweeps:
     """One after another, of one pod."""
 
-    def __init__(self, swept: BoundPod) -> None:
-        self.pods, self.memory = [swept], SweepMemory()
+    def __init__(self, swept: bounded_pods.BoundPod) -> None:
+        self.pods, self.memory = [swept], bounded_pods.SweepMemory()
 
-    def at(self, now: float, listed: bool = True, **to_a: float) -> BoundSweep:
-        sweep = sweep_bound_pods(self.pods, inputs(now, listed, **to_a), self.memory, now, UNIX + now)
+    def at(self, now: float, listed: bool = True, **to_a: float) -> bounded_pods.BoundSweep:
+        sweep = bounded_pods.sweep_bound_pods(self.pods, inputs(now, listed, **to_a), self.memory, now, UNIX + now)
         self.memory = sweep.memory
         return sweep
 
@@ -46,8 +37,8 @@ class Sweeps:
 def test_a_pod_that_misses_its_bound_for_the_hold_time_was_bound_unchecked() -> None:
     sweeps = Sweeps(pod())
     assert sweeps.at(0.0, b=80.0).unchecked == ()
-    assert sweeps.at(HOLD_SECONDS - 1, b=80.0).unchecked == ()
-    ((_, why),) = sweeps.at(HOLD_SECONDS, b=80.0).unchecked
+    assert sweeps.at(bounded_pods.HOLD_SECONDS - 1, b=80.0).unchecked == ()
+    ((_, why),) = sweeps.at(bounded_pods.HOLD_SECONDS, b=80.0).unchecked
     assert (
         why
         == "80 ms from a (measured by a's agent, 1.0 s old), bound 25 ms; a alone reports it, and nobody confirms it"
@@ -61,24 +52,24 @@ def test_a_delay_that_changes_after_a_look_at_which_the_bound_was_kept_is_not_th
     sweeps = Sweeps(pod())
     if kept_at:
         sweeps.at(0.0, b=80.0)
-    assert sweeps.at(kept_at, b=20.0).ended == {BoundResult.KEPT: 1}
+    assert sweeps.at(kept_at, b=20.0).ended == {bounded_pods.BoundResult.KEPT: 1}
     assert all(sweeps.at(now, b=80.0).unchecked == () for now in (6.0, 20.0, 300.0))
 
 
 def test_a_delay_that_is_unknown_proves_nothing_and_is_counted_as_unknown() -> None:
     sweeps = Sweeps(pod())
     assert sweeps.at(0.0).ended == {}
-    sweep = sweeps.at(UNKNOWN_AFTER_SECONDS)
-    assert (sweep.unchecked, sweep.ended) == ((), {BoundResult.UNKNOWN: 1})
+    sweep = sweeps.at(bounded_pods.UNKNOWN_AFTER_SECONDS)
+    assert (sweep.unchecked, sweep.ended) == ((), {bounded_pods.BoundResult.UNKNOWN: 1})
 
 
 def test_a_delay_that_becomes_known_late_must_be_over_for_the_hold_time_too() -> None:
     soon, late = Sweeps(pod()), Sweeps(pod())
-    for sweeps, known_at in ((soon, 20.0), (late, UNKNOWN_AFTER_SECONDS - 5.0)):
+    for sweeps, known_at in ((soon, 20.0), (late, bounded_pods.UNKNOWN_AFTER_SECONDS - 5.0)):
         sweeps.at(0.0)
         assert sweeps.at(known_at, b=80.0).ended == {}
-    assert soon.at(20.0 + HOLD_SECONDS, b=80.0).ended == {BoundResult.UNCHECKED: 1}
-    assert late.at(UNKNOWN_AFTER_SECONDS, b=80.0).ended == {BoundResult.UNKNOWN: 1}
+    assert soon.at(20.0 + bounded_pods.HOLD_SECONDS, b=80.0).ended == {bounded_pods.BoundResult.UNCHECKED: 1}
+    assert late.at(bounded_pods.UNKNOWN_AFTER_SECONDS, b=80.0).ended == {bounded_pods.BoundResult.UNKNOWN: 1}
 
 
 @pytest.mark.parametrize(
@@ -91,19 +82,19 @@ def test_a_delay_that_becomes_known_late_must_be_over_for_the_hold_time_too() ->
 def test_a_bound_that_every_node_would_have_been_refused_for_was_not_checked(labels: dict[str, str], why: str) -> None:
     sweeps = Sweeps(pod(labels=labels))
     sweeps.at(0.0, b=1.0)
-    ((_, found),) = sweeps.at(HOLD_SECONDS, b=1.0).unchecked
+    ((_, found),) = sweeps.at(bounded_pods.HOLD_SECONDS, b=1.0).unchecked
     assert found == why
 
 
 def test_a_new_leader_leaves_out_what_was_bound_long_before_its_first_look() -> None:
-    old, recent = Sweeps(pod(RECENT_SECONDS + 1)), Sweeps(pod(RECENT_SECONDS - 1))
+    old, recent = Sweeps(pod(bounded_pods.RECENT_SECONDS + 1)), Sweeps(pod(bounded_pods.RECENT_SECONDS - 1))
     for sweeps in (old, recent):
         sweeps.at(0.0, b=80.0)
-    assert old.at(HOLD_SECONDS, b=80.0).unchecked == ()
-    assert len(recent.at(HOLD_SECONDS, b=80.0).unchecked) == 1
+    assert old.at(bounded_pods.HOLD_SECONDS, b=80.0).unchecked == ()
+    assert len(recent.at(bounded_pods.HOLD_SECONDS, b=80.0).unchecked) == 1
 
 
 def test_nothing_is_judged_before_workloads_are_listed() -> None:
     sweeps = Sweeps(pod(labels={"delay_nowhere": "25"}))
     assert all(sweeps.at(now, listed=False, b=1.0).unchecked == () for now in (0.0, 100.0))
-    assert sweeps.memory == SweepMemory()
+    assert sweeps.memory == bounded_pods.SweepMemory()

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from leadsman.cluster import model
 from leadsman.cluster.constraints import (
     HostPort,
     LabelSelector,
@@ -20,18 +21,6 @@ from leadsman.cluster.constraints import (
     Taint,
     Toleration,
     TopologySpread,
-)
-from leadsman.cluster.model import (
-    Claim,
-    ClusterNode,
-    ClusterPod,
-    DisruptionBudget,
-    Quota,
-    QuotaScope,
-    Storage,
-    StorageClass,
-    Volume,
-    cluster_of,
 )
 from leadsman.cluster.resources import Resources
 from leadsman.decision.inputs import DecisionInputs, DelayView, PolledMetrics, TasPolicies
@@ -64,19 +53,21 @@ def random_snapshot(seed: int) -> ClusterSnapshot:
     """Four to seven nodes, up to 14 pods."""
     rng = Random(seed)
     names = rng.sample(NODES, rng.randint(4, 7))
-    cluster = cluster_of(
+    cluster = model.cluster_of(
         [_node(rng, name) for name in names],
         [_pod(rng, number, names) for number in range(rng.randint(4, 14))],
-        budgets=[DisruptionBudget("shop", "budget", WEB, disruptions_allowed=1)],
-        quotas=[Quota("lab", "quota", {"pods": 9}, {"pods": 1}, (QuotaScope("PriorityClass", "In", ("high",)),))],
-        storage=Storage(
-            {CLAIM: Claim("shop", "claim", "volume", "fast", MODES, 5)},
+        budgets=[model.DisruptionBudget("shop", "budget", WEB, disruptions_allowed=1)],
+        quotas=[
+            model.Quota("lab", "quota", {"pods": 9}, {"pods": 1}, (model.QuotaScope("PriorityClass", "In", ("high",)),))
+        ],
+        storage=model.Storage(
+            {CLAIM: model.Claim("shop", "claim", "volume", "fast", MODES, 5)},
             {
-                "volume": Volume(
+                "volume": model.Volume(
                     "volume", "fast", MODES, 5, CLAIM, IN_ZONE, ((ZONE, ("zone-1",)),), "csi.example.com", "handle"
                 )
             },
-            {"fast": StorageClass("fast", True, "csi.example.com", IN_ZONE)},
+            {"fast": model.StorageClass("fast", True, "csi.example.com", IN_ZONE)},
         ),
         namespaces={name: {"kubernetes.io/metadata.name": name} for name in ("shop", "lab")},
     )
@@ -88,8 +79,8 @@ def random_snapshot(seed: int) -> ClusterSnapshot:
     return ClusterSnapshot(cluster, inputs, 1_800_000_000.25, {"Goldpinger": "not asked"})
 
 
-def _node(rng: Random, name: str) -> ClusterNode:
-    return ClusterNode(
+def _node(rng: Random, name: str) -> model.ClusterNode:
+    return model.ClusterNode(
         name,
         uid=f"uid-{name}",
         labels={HOST: name, ZONE: rng.choice(("zone-1", "zone-2")), "slots": str(rng.randint(1, 9))},
@@ -102,9 +93,9 @@ def _node(rng: Random, name: str) -> ClusterNode:
     )
 
 
-def _pod(rng: Random, number: int, nodes: list[str]) -> ClusterPod:
+def _pod(rng: Random, number: int, nodes: list[str]) -> model.ClusterPod:
     node, line = rng.choice((*nodes, "")), rng.choice((f"{rng.choice(nodes)}: 50", ""))
-    return ClusterPod(
+    return model.ClusterPod(
         uid=f"pod-uid-{number}",
         namespace=rng.choice(("shop", "lab")),
         name=f"web-{number}",
@@ -144,7 +135,7 @@ def written(snapshot: ClusterSnapshot) -> bytes:
 @given(st.integers(0, 10_000))
 @settings(max_examples=50)
 def test_a_snapshot_is_read_back_as_it_was_and_written_in_the_same_bytes(seed: int) -> None:
-    kept = shared_parts(ClusterPod("uid", "shop", "web"))  # Equal pods share its parts, which are the defaults.
+    kept = shared_parts(model.ClusterPod("uid", "shop", "web"))  # Equal pods share its parts, which are the defaults.
     before = random_snapshot(seed)
     after = read_snapshot(written(before))
     for field in ("nodes", "pods", "budgets", "quotas", "storage", "namespaces"):

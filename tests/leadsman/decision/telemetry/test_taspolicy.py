@@ -6,19 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from leadsman.decision.telemetry.taspolicy import (
-    MAX_LABELS,
-    BadTasPolicy,
-    FailMode,
-    LogicalOperator,
-    Operator,
-    PolicyProblem,
-    RefusedPolicy,
-    RuleLabel,
-    Scoring,
-    build_status,
-    parse_taspolicy,
-)
+from leadsman.decision.telemetry import taspolicy
 from tests.leadsman.decision.telemetry import tas
 
 DOCUMENTED = Path(__file__).parents[3] / "data" / "taspolicies"
@@ -27,7 +15,7 @@ DOCUMENTED = Path(__file__).parents[3] / "data" / "taspolicies"
 @pytest.mark.parametrize("file", sorted(DOCUMENTED.glob("*.yaml")), ids=lambda path: path.stem)
 def test_the_original_s_documented_policies_are_read_without_a_problem(file: Path) -> None:
     for plain in yaml.safe_load_all(file.read_text()):
-        found = parse_taspolicy(plain)
+        found = taspolicy.parse_taspolicy(plain)
         assert found.problems == ()
         assert set(found.strategies) == set(plain["spec"]["strategies"])
 
@@ -39,16 +27,16 @@ def test_every_field_is_read() -> None:
     )
     plain["metadata"]["generation"] = 3
     plain["spec"]["strategies"]["scheduleonmetric"] = {"policyName": "x", "rules": rules, "scoring": "proportional"}
-    found = parse_taspolicy(plain)
+    found = taspolicy.parse_taspolicy(plain)
     assert (found.key, found.generation) == (("ns", "p"), 3)
-    assert (found.max_age_seconds, found.fail_mode) == (2.5, FailMode.CLOSED)
+    assert (found.max_age_seconds, found.fail_mode) == (2.5, taspolicy.FailMode.CLOSED)
     assert found.labeling is not None
-    assert found.labeling.logic is LogicalOperator.ALL_OF
+    assert found.labeling.logic is taspolicy.LogicalOperator.ALL_OF
     (rule,) = found.labeling.rules
-    assert (rule.metric, rule.operator, rule.target) == ("m-1", Operator.LESS_THAN, -7)
-    assert rule.labels == (RuleLabel("a", "b"), RuleLabel("c", ""))
+    assert (rule.metric, rule.operator, rule.target) == ("m-1", taspolicy.Operator.LESS_THAN, -7)
+    assert rule.labels == (taspolicy.RuleLabel("a", "b"), taspolicy.RuleLabel("c", ""))
     assert found.scheduleonmetric is not None
-    assert found.scheduleonmetric.scoring is Scoring.PROPORTIONAL
+    assert found.scheduleonmetric.scoring is taspolicy.Scoring.PROPORTIONAL
     assert found.metrics == {"m-1"}
 
 
@@ -73,8 +61,8 @@ NAME = "text that matches ^[a-zA-Z0-9_-]+\\Z"
     ],
 )
 def test_what_cannot_be_read_is_refused_by_its_path(spec: Any, said: str) -> None:
-    with pytest.raises(BadTasPolicy) as refused:
-        parse_taspolicy({"metadata": {"name": "p"}, "spec": {"strategies": {"scheduleonmetric": spec}}})
+    with pytest.raises(taspolicy.BadTasPolicy) as refused:
+        taspolicy.parse_taspolicy({"metadata": {"name": "p"}, "spec": {"strategies": {"scheduleonmetric": spec}}})
     assert str(refused.value).startswith(STRATEGY + said)
 
 
@@ -87,15 +75,15 @@ def test_what_cannot_be_read_is_refused_by_its_path(spec: Any, said: str) -> Non
     ],
 )
 def test_our_own_fields_are_checked_too(metrics: Any, said: str) -> None:
-    with pytest.raises(BadTasPolicy) as refused:
-        parse_taspolicy(tas.obj(metrics=metrics))
+    with pytest.raises(taspolicy.BadTasPolicy) as refused:
+        taspolicy.parse_taspolicy(tas.obj(metrics=metrics))
     assert str(refused.value) == f"spec.metrics.{said}"
 
 
 @pytest.mark.parametrize("plain", [{}, {"metadata": None}, {"metadata": {"name": "p"}, "spec": "x"}])
 def test_an_object_of_another_shape_is_refused(plain: Any) -> None:
-    with pytest.raises(BadTasPolicy):
-        parse_taspolicy(plain)
+    with pytest.raises(taspolicy.BadTasPolicy):
+        taspolicy.parse_taspolicy(plain)
 
 
 @pytest.mark.parametrize(
@@ -111,16 +99,16 @@ def test_an_object_of_another_shape_is_refused(plain: Any) -> None:
 )
 def test_a_label_that_no_node_can_carry_is_a_problem_and_the_others_work(label: str, why: str) -> None:
     """The original stopped labelling all nodes."""
-    found = parse_taspolicy(tas.obj(labeling=[tas.rule("m", "Equals", 0, "good=1", label)]))
+    found = taspolicy.parse_taspolicy(tas.obj(labeling=[tas.rule("m", "Equals", 0, "good=1", label)]))
     assert found.labeling is not None
-    assert found.labeling.rules[0].labels == (RuleLabel("good", "1"),)
+    assert found.labeling.rules[0].labels == (taspolicy.RuleLabel("good", "1"),)
     (problem,) = found.problems
     assert problem.path == "spec.strategies.labeling.rules[0].labels[1]"
     assert why in problem.text
 
 
 def test_what_does_nothing_is_said() -> None:
-    found = parse_taspolicy(
+    found = taspolicy.parse_taspolicy(
         tas.obj(
             "p" * 64,
             dontscedule=[],
@@ -140,15 +128,17 @@ def test_what_does_nothing_is_said() -> None:
 
 
 def test_more_labels_than_a_policy_may_set_are_refused() -> None:
-    labels = [f"l{number}=x" for number in range(MAX_LABELS + 1)]
+    labels = [f"l{number}=x" for number in range(taspolicy.MAX_LABELS + 1)]
     rules = [{"metricname": "m", "operator": "LessThan", "target": 1, "labels": labels[at : at + 40]} for at in (0, 40)]
-    with pytest.raises(BadTasPolicy, match=r"spec\.strategies\.labeling\.rules: have 65 labels, allowed are 64"):
-        parse_taspolicy(tas.obj("p", "ns", labeling={"rules": rules}))
+    with pytest.raises(
+        taspolicy.BadTasPolicy, match=r"spec\.strategies\.labeling\.rules: have 65 labels, allowed are 64"
+    ):
+        taspolicy.parse_taspolicy(tas.obj("p", "ns", labeling={"rules": rules}))
 
 
 def test_a_spec_of_a_megabyte_is_refused() -> None:
-    with pytest.raises(BadTasPolicy, match=r"spec: has 1,0\d\d,\d\d\d bytes in JSON, allowed are 65,536"):
-        parse_taspolicy(tas.obj("p", "ns", {"x": "x" * 1_000_000}))
+    with pytest.raises(taspolicy.BadTasPolicy, match=r"spec: has 1,0\d\d,\d\d\d bytes in JSON, allowed are 65,536"):
+        taspolicy.parse_taspolicy(tas.obj("p", "ns", {"x": "x" * 1_000_000}))
 
 
 # The status that a policy shows: conditions, and every problem by its field.
@@ -162,31 +152,31 @@ def verdicts(found: Any) -> dict[str, tuple[str, str]]:
 
 def test_a_good_policy_is_accepted_and_active() -> None:
     strange = {"conditions": ["of another CRD"]}
-    found = build_status(tas.policy(dontschedule=[tas.rule("m", "Equals")]), None, strange, NOW)
+    found = taspolicy.build_status(tas.policy(dontschedule=[tas.rule("m", "Equals")]), None, strange, NOW)
     assert verdicts(found) == {"Accepted": ("True", "Accepted"), "Active": ("True", "Active")}
     assert found["problems"] == []
 
 
 def test_a_bad_version_is_not_accepted_and_the_last_good_one_active() -> None:
-    refused = RefusedPolicy(PolicyProblem("spec.x", "got 7"), generation=4)
-    found = build_status(tas.policy(dontschedule=[tas.rule("m", "Equals")]), refused, None, NOW)
+    refused = taspolicy.RefusedPolicy(taspolicy.PolicyProblem("spec.x", "got 7"), generation=4)
+    found = taspolicy.build_status(tas.policy(dontschedule=[tas.rule("m", "Equals")]), refused, None, NOW)
     assert verdicts(found) == {"Accepted": ("False", "Invalid"), "Active": ("True", "LastGoodVersion")}
     assert found["observedGeneration"] == 4
     assert found["problems"] == [{"field": "spec.x", "message": "got 7"}]
-    assert verdicts(build_status(None, refused, None, NOW))["Active"] == ("False", "Invalid")
+    assert verdicts(taspolicy.build_status(None, refused, None, NOW))["Active"] == ("False", "Invalid")
 
 
 def test_without_rules_or_without_any_metric_it_is_not_active() -> None:
-    assert verdicts(build_status(tas.policy(), None, None, NOW))["Active"] == ("False", "NoRules")
+    assert verdicts(taspolicy.build_status(tas.policy(), None, None, NOW))["Active"] == ("False", "NoRules")
     both = tas.policy(dontschedule=[tas.rule("m", "Equals"), tas.rule("n", "Equals")])
-    assert verdicts(build_status(both, None, None, NOW, ["m"]))["Active"] == ("True", "Active")
-    assert verdicts(build_status(both, None, None, NOW, ["m", "n"]))["Active"] == ("False", "NoMetrics")
+    assert verdicts(taspolicy.build_status(both, None, None, NOW, ["m"]))["Active"] == ("True", "Active")
+    assert verdicts(taspolicy.build_status(both, None, None, NOW, ["m", "n"]))["Active"] == ("False", "NoMetrics")
 
 
 def test_a_condition_that_did_not_change_keeps_its_time() -> None:
     policy = tas.policy(dontschedule=[tas.rule("m", "Equals")])
-    first = build_status(policy, None, None, BEFORE)
-    assert build_status(policy, None, first, NOW) == first
-    changed = build_status(policy, None, first, NOW, ["m"])
+    first = taspolicy.build_status(policy, None, None, BEFORE)
+    assert taspolicy.build_status(policy, None, first, NOW) == first
+    changed = taspolicy.build_status(policy, None, first, NOW, ["m"])
     times = {each["type"]: each["lastTransitionTime"] for each in changed["conditions"]}
     assert times == {"Accepted": BEFORE, "Active": NOW}

@@ -16,19 +16,7 @@ from leadsman.cluster.devices.node_devices import (
     DraDevice,
 )
 from leadsman.decision.policy import DeviceHealthPolicy
-from leadsman.planning.device_health_plan import (
-    MAX_AGE_SECONDS,
-    DeviceAction,
-    DeviceHealthPlan,
-    DeviceMemory,
-    MarkNode,
-    ObservedDevices,
-    RemoveTaint,
-    SetTaint,
-    TaintEffect,
-    TaintRule,
-    plan_device_health,
-)
+from leadsman.planning import device_health_plan
 
 POLICY = DeviceHealthPolicy(hold_seconds=60.0, heal_seconds=600.0)
 CARDS = [f"GPU-{number:02}" for number in range(40)]
@@ -41,15 +29,15 @@ class Cluster:
     def __init__(self, *, rules: bool = True) -> None:
         published = {uuid: (target(uuid),) for uuid in CARDS}
         nodes = {f"n{number}": frozenset[str]() for number in range(4)}
-        self.seen = ObservedDevices({}, published, [] if rules else None, nodes)
-        self.policy, self.memory, self.now = POLICY, DeviceMemory(), 0.0
-        self.plan: DeviceHealthPlan | None = None
+        self.seen = device_health_plan.ObservedDevices({}, published, [] if rules else None, nodes)
+        self.policy, self.memory, self.now = POLICY, device_health_plan.DeviceMemory(), 0.0
+        self.plan: device_health_plan.DeviceHealthPlan | None = None
 
     def go_on(
         self, seconds: float, values: Mapping[str, Mapping[str, float]], silent: Sequence[str] = ()
-    ) -> list[DeviceAction]:
+    ) -> list[device_health_plan.DeviceAction]:
         """Plans every 5 s, with these values of devices, none of others; what was done meanwhile."""
-        done: list[DeviceAction] = []
+        done: list[device_health_plan.DeviceAction] = []
         for _ in range(int(seconds / 5.0)):
             self.now += 5.0
             readings = {
@@ -58,21 +46,23 @@ class Cluster:
                 if uuid not in silent
             }
             self.seen = structs.replace(self.seen, readings={**self.seen.readings, **readings})
-            self.plan = plan_device_health(self.seen, self.policy, self.memory, self.now)
+            self.plan = device_health_plan.plan_device_health(self.seen, self.policy, self.memory, self.now)
             self.memory = self.plan.memory
             for action in self.plan.actions:
                 self._do(action)
                 done.append(action)
         return done
 
-    def _do(self, action: DeviceAction) -> None:
-        if isinstance(action, MarkNode):
+    def _do(self, action: device_health_plan.DeviceAction) -> None:
+        if isinstance(action, device_health_plan.MarkNode):
             marks = {**self.seen.node_marks, action.node: action.uuids}
             self.seen = structs.replace(self.seen, node_marks=marks)
             return
         rules = {rule.target: rule for rule in self.seen.rules or ()}
-        if isinstance(action, SetTaint):
-            rules[action.target] = TaintRule("r", "uid", "1", action.uuid, action.target, action.effect)
+        if isinstance(action, device_health_plan.SetTaint):
+            rules[action.target] = device_health_plan.TaintRule(
+                "r", "uid", "1", action.uuid, action.target, action.effect
+            )
         else:
             del rules[action.rule.target]
         self.seen = structs.replace(self.seen, rules=list(rules.values()))
@@ -86,8 +76,8 @@ def node(uuid: str) -> str:
     return f"n{int(uuid[4:]) // 10}"
 
 
-def effects(actions: Sequence[DeviceAction]) -> list[tuple[str, str]]:
-    return [(each.uuid, each.effect) for each in actions if isinstance(each, SetTaint)]
+def effects(actions: Sequence[device_health_plan.DeviceAction]) -> list[tuple[str, str]]:
+    return [(each.uuid, each.effect) for each in actions if isinstance(each, device_health_plan.SetTaint)]
 
 
 @pytest.mark.parametrize(
@@ -105,14 +95,16 @@ def effects(actions: Sequence[DeviceAction]) -> list[tuple[str, str]]:
 )
 def test_what_is_a_fault(values: Mapping[str, float], code: str) -> None:
     actions = Cluster().go_on(300.0, {"GPU-07": values})
-    assert {each.code for each in actions if isinstance(each, SetTaint)} == ({code} if code else set())
+    assert {each.code for each in actions if isinstance(each, device_health_plan.SetTaint)} == (
+        {code} if code else set()
+    )
 
 
 def test_a_fault_is_held_then_tainted_without_effect_then_with_the_policy_s() -> None:
     cluster = Cluster()
     assert cluster.go_on(60.0, {"GPU-07": SICK}) == []
-    assert effects(cluster.go_on(5.0, {"GPU-07": SICK})) == [("GPU-07", TaintEffect.NONE)]
-    assert effects(cluster.go_on(120.0, {"GPU-07": SICK})) == [("GPU-07", TaintEffect.NO_SCHEDULE)]
+    assert effects(cluster.go_on(5.0, {"GPU-07": SICK})) == [("GPU-07", device_health_plan.TaintEffect.NONE)]
+    assert effects(cluster.go_on(120.0, {"GPU-07": SICK})) == [("GPU-07", device_health_plan.TaintEffect.NO_SCHEDULE)]
 
 
 def test_a_mark_is_removed_when_the_device_was_healthy_without_a_break() -> None:
@@ -122,7 +114,7 @@ def test_a_mark_is_removed_when_the_device_was_healthy_without_a_break() -> None
     assert cluster.go_on(5.0, {"GPU-07": SICK}) == []
     assert cluster.go_on(600.0, {}) == []
     [removed] = cluster.go_on(5.0, {})
-    assert isinstance(removed, RemoveTaint)
+    assert isinstance(removed, device_health_plan.RemoveTaint)
     assert (removed.rule.uuid, removed.reason) == ("GPU-07", "healthy for 600 s")
 
 
@@ -139,7 +131,7 @@ def test_at_most_a_tenth_of_the_devices_is_marked_and_one_after_the_other() -> N
 def test_while_half_of_the_devices_are_not_measured_no_mark_changes() -> None:
     cluster = Cluster()
     cluster.go_on(130.0, {"GPU-07": SICK})
-    cluster.go_on(MAX_AGE_SECONDS, {"GPU-01": SICK}, silent=CARDS[10:])
+    cluster.go_on(device_health_plan.MAX_AGE_SECONDS, {"GPU-01": SICK}, silent=CARDS[10:])
     assert cluster.go_on(900.0, {"GPU-01": SICK}, silent=CARDS[10:]) == []
     assert cluster.plan is not None
     assert cluster.plan.withheld["GPU-01"].startswith("only 10 of 40 devices are measured now")
@@ -148,12 +140,12 @@ def test_while_half_of_the_devices_are_not_measured_no_mark_changes() -> None:
 def test_without_rules_the_node_is_marked_and_the_mark_moves_to_a_rule_when_there_are_some() -> None:
     cluster = Cluster(rules=False)
     assert cluster.go_on(130.0, {"GPU-07": SICK}) == [
-        MarkNode("n0", frozenset({"GPU-07"}), "GPU-07: a row of its memory could not be remapped")
+        device_health_plan.MarkNode("n0", frozenset({"GPU-07"}), "GPU-07: a row of its memory could not be remapped")
     ]
     cluster.seen = structs.replace(cluster.seen, rules=[])
     tainted, unmarked = cluster.go_on(5.0, {"GPU-07": SICK})
-    assert effects([tainted]) == [("GPU-07", TaintEffect.NONE)]
-    assert isinstance(unmarked, MarkNode)
+    assert effects([tainted]) == [("GPU-07", device_health_plan.TaintEffect.NONE)]
+    assert isinstance(unmarked, device_health_plan.MarkNode)
     assert unmarked.uuids == frozenset()
 
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from leadsman.cluster.constraints import Taint
 from leadsman.cluster.model import ZONE_LABEL, Claim, Cluster, ClusterNode, ClusterPod, Storage, cluster_of
 from leadsman.cluster.resources import Resources
+from leadsman.planning import recovery_plan
 from leadsman.planning.failover.node_verdict import (
     NodeHealth,
     NodeVerdict,
@@ -19,17 +20,6 @@ from leadsman.planning.failover.node_verdict import (
     Timeline,
     Truth,
     VerdictReason,
-)
-from leadsman.planning.recovery_plan import (
-    UNREACHABLE_TAINT,
-    DeletePod,
-    RecoveryAction,
-    RecoveryBudget,
-    RecoveryPlan,
-    ReleaseRoom,
-    TaintNode,
-    UntaintNode,
-    plan_recovery,
 )
 from leadsman.published.self_healing import PodBackup, RecoveryState
 
@@ -44,7 +34,7 @@ def verdict(state: NodeHealth, message: str = "", fresh: bool = True, *at: float
 
 HEALTHY = verdict(NodeHealth.HEALTHY)
 DEAD = verdict(NodeHealth.DEAD, "4 of 4 peers lost it", False, NOW - 15, NOW - 12, NOW - 1)
-BUDGET = RecoveryBudget()
+BUDGET = recovery_plan.RecoveryBudget()
 NAMES = [f"edge-{number}" for number in range(1, 11)]
 COVERED = {"web-1": PodBackup("edge-2", "")}
 
@@ -77,33 +67,33 @@ def step(
     state: RecoveryState = NOTHING_DONE,
     backups: dict[str, PodBackup] = COVERED,
     now: float = NOW,
-) -> RecoveryPlan:
-    return plan_recovery(nodes or observed(edge_1=DEAD), there, backups, state, BUDGET, now)
+) -> recovery_plan.RecoveryPlan:
+    return recovery_plan.plan_recovery(nodes or observed(edge_1=DEAD), there, backups, state, BUDGET, now)
 
 
 def tainted(there: Cluster, name: str = "edge-1") -> Cluster:
-    return there.changed(nodes={name: replace(there.nodes[name], taints=(Taint(UNREACHABLE_TAINT),))})
+    return there.changed(nodes={name: replace(there.nodes[name], taints=(Taint(recovery_plan.UNREACHABLE_TAINT),))})
 
 
-def after_taint(there: Cluster, backups: dict[str, PodBackup] = COVERED) -> RecoveryPlan:
+def after_taint(there: Cluster, backups: dict[str, PodBackup] = COVERED) -> recovery_plan.RecoveryPlan:
     """The second step: the taint is there."""
     return step(tainted(there), state=step(there, backups=backups).state, backups=backups)
 
 
-def kinds(actions: Iterable[RecoveryAction]) -> list[type]:
+def kinds(actions: Iterable[recovery_plan.RecoveryAction]) -> list[type]:
     return [type(action) for action in actions]
 
 
 def test_a_dead_node_is_refused_and_tainted_before_any_pod_is_deleted() -> None:
     plan = step(cluster(pod("web-1")))
-    assert plan.actions == (TaintNode("edge-1", "uid-edge-1", "4 of 4 peers lost it"),)
+    assert plan.actions == (recovery_plan.TaintNode("edge-1", "uid-edge-1", "4 of 4 peers lost it"),)
     assert plan.state.refused == {"edge-1": "4 of 4 peers lost it"}
     assert plan.state.spent == (NOW,)
 
 
 def test_once_tainted_room_is_released_and_held_and_the_pod_deleted() -> None:
     plan = after_taint(cluster(pod("web-1")))
-    assert kinds(plan.actions) == [ReleaseRoom, DeletePod]
+    assert kinds(plan.actions) == [recovery_plan.ReleaseRoom, recovery_plan.DeletePod]
     [hold] = plan.state.holds
     assert (hold.node, hold.owner_uid, hold.until) == ("edge-2", "rs", NOW + BUDGET.hold_seconds)
 
@@ -129,8 +119,8 @@ def test_what_must_not_run_twice_or_would_not_come_back_stays(stated: dict[str, 
 
 def test_a_stateful_pod_goes_once_somebody_says_that_the_node_is_off() -> None:
     out = Taint("node.kubernetes.io/out-of-service", effect="NoExecute")
-    there = cluster(pod("web-1", owner_kind="StatefulSet"), taints=(out, Taint(UNREACHABLE_TAINT)))
-    assert kinds(step(there).actions) == [ReleaseRoom, DeletePod]
+    there = cluster(pod("web-1", owner_kind="StatefulSet"), taints=(out, Taint(recovery_plan.UNREACHABLE_TAINT)))
+    assert kinds(step(there).actions) == [recovery_plan.ReleaseRoom, recovery_plan.DeletePod]
 
 
 @pytest.mark.parametrize(
@@ -150,7 +140,7 @@ def test_a_node_that_somebody_works_on_or_that_says_no_is_left_alone(stated: dic
 
 def test_of_three_that_die_one_is_failed_over_and_two_are_withheld() -> None:
     plan = step(cluster(pod("web-1")), observed(edge_1=DEAD, edge_3=DEAD, edge_4=DEAD))
-    assert kinds(plan.actions) == [TaintNode]
+    assert kinds(plan.actions) == [recovery_plan.TaintNode]
     assert set(plan.state.withheld) == {"edge-3", "edge-4"}
     assert plan.state.withheld["edge-3"] == "nodes failed over in 600 s: 1 of 1 allowed"
 
@@ -175,7 +165,7 @@ def test_a_node_that_returns_is_let_in_after_a_while_and_stays_refused_until_the
     assert back.actions == ()
     assert "edge-1" in back.state.refused
     healthy = step(there, observed(), back.state, now=NOW + 1 + BUDGET.return_seconds)
-    assert healthy.actions == (UntaintNode("edge-1", "uid-edge-1", "the node is healthy again"),)
+    assert healthy.actions == (recovery_plan.UntaintNode("edge-1", "uid-edge-1", "the node is healthy again"),)
     assert step(cluster(), observed(), healthy.state, now=NOW + 60).state.refused == {}
 
 
@@ -190,7 +180,7 @@ def test_a_deletion_that_is_refused_is_asked_for_again_and_releases_no_more_room
     there = tainted(cluster(pod("web-1")))
     first = after_taint(cluster(pod("web-1"))).state
     again = step(there, state=first, now=NOW + 1)
-    assert (kinds(again.actions), again.state.holds) == ([DeletePod], first.holds)
+    assert (kinds(again.actions), again.state.holds) == ([recovery_plan.DeletePod], first.holds)
 
 
 def test_the_timeline_follows_the_replacement() -> None:
@@ -232,7 +222,7 @@ def test_never_more_nodes_than_the_budget_allows_within_any_window(
     for name, pause in deaths:
         now += pause
         dead = replace(DEAD, timeline=Timeline(NOW - 15, NOW - 12, now))
-        plan = plan_recovery(observed() | {name: dead}, cluster(), COVERED, state, BUDGET, now)
+        plan = recovery_plan.plan_recovery(observed() | {name: dead}, cluster(), COVERED, state, BUDGET, now)
         acted += [now] * (len(plan.state.dead.keys() - state.dead.keys()))
         state = replace(plan.state, dead={})  # as if each of them returned at once
     for at in acted:
