@@ -9,7 +9,7 @@ import itertools
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -60,8 +60,20 @@ class Tab:
             content = message.json()
             if "id" in content:
                 self._answers.pop(content["id"]).set_result(content)
-            elif handle := _EVENTS.get(content["method"]):
-                handle(self, content["params"])
+            else:
+                self._note(content["method"], content["params"])
+
+    def _note(self, method: str, event: dict[str, Any]) -> None:
+        match method:
+            case "Runtime.consoleAPICalled" if event["type"] in ("error", "warning", "assert"):
+                told = (str(each.get("value", each.get("description"))) for each in event["args"])
+                self.complaints.append(" ".join(told))
+            case "Runtime.exceptionThrown":
+                self.complaints.append(_thrown(event["exceptionDetails"]))
+            case "Log.entryAdded" if event["entry"]["level"] in ("error", "warning"):
+                self.complaints.append(f"{event['entry']['text']} {event['entry'].get('url', '')}")
+            case "Network.loadingFinished":
+                self.received_bytes += int(event.get("encodedDataLength", 0))
 
     async def command(self, method: str, **parameters: object) -> dict[str, Any]:
         number = next(self._ids)
@@ -77,8 +89,7 @@ class Tab:
         """The value of a JavaScript expression; a promise is awaited."""
         answer = await self.command("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
         if "exceptionDetails" in answer:
-            details = answer["exceptionDetails"]
-            raise ScriptFailed(details.get("exception", {}).get("description", details["text"]))
+            raise ScriptFailed(_thrown(answer["exceptionDetails"]))
         return answer["result"].get("value")
 
     async def wait_for(self, condition: str) -> None:
@@ -132,31 +143,8 @@ class Tab:
         return base64.b64decode((await self.command("Page.captureScreenshot", format="png"))["data"])
 
 
-def _console(tab: Tab, event: dict[str, Any]) -> None:
-    if event["type"] in ("error", "warning", "assert"):
-        tab.complaints.append(" ".join(str(each.get("value", each.get("description"))) for each in event["args"]))
-
-
-def _log(tab: Tab, event: dict[str, Any]) -> None:
-    if event["entry"]["level"] in ("error", "warning"):
-        tab.complaints.append(f"{event['entry']['text']} {event['entry'].get('url', '')}")
-
-
-def _exception(tab: Tab, event: dict[str, Any]) -> None:
-    details = event["exceptionDetails"]
-    tab.complaints.append(details.get("exception", {}).get("description", details["text"]))
-
-
-def _received(tab: Tab, event: dict[str, Any]) -> None:
-    tab.received_bytes += int(event.get("encodedDataLength", 0))
-
-
-_EVENTS: dict[str, Callable[[Tab, dict[str, Any]], None]] = {
-    "Runtime.consoleAPICalled": _console,
-    "Runtime.exceptionThrown": _exception,
-    "Log.entryAdded": _log,
-    "Network.loadingFinished": _received,
-}
+def _thrown(details: dict[str, Any]) -> str:
+    return str(details.get("exception", {}).get("description", details["text"]))
 
 
 @asynccontextmanager

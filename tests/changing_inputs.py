@@ -73,16 +73,11 @@ class Estimates(Struct, frozen=True, eq=False):
         return EstimatedRow(nodes, doubts, lows, highs, sources, [0.5] * len(nodes), [0.1] * len(nodes))
 
 
-def first_inputs(rng: random.Random, views: Views | None = None) -> DecisionInputs:
-    inputs = DecisionInputs(Snapshot(), Policy(), 100.0, views or Views())
-    for change in CHANGES:
-        inputs = change(rng, inputs)
-    return inputs
-
-
 def changing_inputs(rng: random.Random, steps: int) -> Iterator[DecisionInputs]:
     """Each the one before with a few changes, mostly of nodes' states."""
-    inputs = first_inputs(rng)
+    inputs = DecisionInputs(Snapshot(), Policy(), 100.0, Views())
+    for change in CHANGES:
+        inputs = change(rng, inputs)
     for _ in range(steps):
         inputs = structs.replace(inputs, now=inputs.now + rng.random())
         for change in (_nodes, *rng.sample(CHANGES, rng.randrange(3))):

@@ -39,7 +39,8 @@ async def _run_probing(nodes: int, settle_seconds: float, newcomers: int, seed: 
     await world.run(settle_seconds)
     rates = [_rates(before[name], _counts(agent)) for name, agent in world.agents.items()]
     sent, written, read, calls = (list(column) for column in zip(*rates, strict=True))
-    errors, agents = _errors(world, seed), list(world.agents.values())
+    rng, names, agents = Random(seed), list(world.agents), list(world.agents.values())
+    errors = sorted(_error(world, *rng.sample(names, 2)) for _ in range(SAMPLED_PAIRS))
     figures = {
         "nodes, estimated": median(agent.peer_refresher.selection.ring_size.nodes for agent in agents),
         "nodes, assumed": median(agent.peer_refresher.assumed_nodes for agent in agents),
@@ -103,12 +104,6 @@ def _spread(name: str, values: Sequence[float]) -> Figures:
     ordered = sorted(values)
     p99 = ordered[len(ordered) * 99 // 100]
     return {f"{name}, mean": fmean(ordered), f"{name}, p99": p99, f"{name}, most": ordered[-1]}
-
-
-def _errors(world: ProbingSimulation, seed: int) -> list[float]:
-    """Relative errors of the estimates of random pairs, ascending."""
-    rng, names = Random(seed), list(world.agents)
-    return sorted(_error(world, *rng.sample(names, 2)) for _ in range(SAMPLED_PAIRS))
 
 
 def _error(world: ProbingSimulation, one: str, other: str) -> float:

@@ -15,20 +15,14 @@ BREAKS = {
     "A decision reads one way": ("leadsman/decision/model.py", "from leadsman.decision.delay import bounds"),
     "A bound is evaluated once": (
         "leadsman/decision/delay/rtt_table.py",
-        "from leadsman.decision.delay import delay_plugins",
+        "import leadsman.decision.delay.delay_plugins",
     ),
-    "Planners do not know each other": (
-        "leadsman/planning/requeue.py",
-        "from leadsman.planning.labels import label_plan",
-    ),
+    "Planners do not know each other": ("leadsman/planning/requeue.py", "import leadsman.planning.labels.label_plan"),
     "The label plan reads": (
         "leadsman/planning/labels/label_plan.py",
-        "from leadsman.planning.labels import desired_labels",
+        "import leadsman.planning.labels.desired_labels",
     ),
-    "Detection reads one way": (
-        "leadsman/planning/failover/signals.py",
-        "from leadsman.planning.failover import verdicts",
-    ),
+    "Detection reads one way": ("leadsman/planning/failover/signals.py", "import leadsman.planning.failover.verdicts"),
     "The agent measures and never decides": ("agent/run.py", "from leadsman.decision import policy"),
     "The extender decides and never plans": ("extender/decider.py", "from leadsman.planning import requeue"),
     "The agent's rooms do not know each other": ("agent/pods/incidents.py", "from agent.hardware import kernel_files"),

@@ -1,5 +1,7 @@
 """An explanation tells what the decision did, from the same facts."""
 
+from unittest.mock import Mock
+
 import pytest
 
 from leadsman.decision.decide import decide, filter_nodes, score_nodes
@@ -85,15 +87,11 @@ def test_the_filters_are_explained_with_their_own_facts() -> None:
 
 
 def test_a_plugin_that_fails_costs_only_its_own_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PressureScore, "evidence", broken)
+    monkeypatch.setattr(PressureScore, "evidence", Mock(side_effect=RuntimeError("out of order")))
     told = explain(decide(make.pod(**{"delay_edge-1": "50"}), ASKED, EDGE), EDGE)
     assert told.faults == {"pressure": "RuntimeError: out of order"}
     assert node(told, "edge-3").measured == {"rtt_ms edge-1": 40.0}
     assert "\nplugin pressure raised while explaining: RuntimeError: out of order\n" in format_explanation(told)
-
-
-def broken(*_: object) -> None:
-    raise RuntimeError("out of order")
 
 
 def test_the_text_is_a_headline_and_a_table_of_100_columns() -> None:

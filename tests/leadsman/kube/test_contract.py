@@ -24,16 +24,13 @@ async def client(request: pytest.FixtureRequest):
         cluster = request.getfixturevalue("cluster")
         async with ApiClient(access.access_from_url(cluster.url, cluster.ca_file, cluster.token_file())) as one:
             yield one
-            await emptied(one)
+            for resource in (PODS, NODES):
+                for each in (await listing.list_objects(one, ListOptions(resource), PartialObjectMetadata)).items:
+                    path = resource.path(each.metadata.namespace, each.metadata.name)
+                    await one.delete(f"{path}?gracePeriodSeconds=0")
     else:
         async with FakeApiServer() as api, ApiClient(ApiAccess(api.url)) as one:
             yield one
-
-
-async def emptied(client):
-    for resource in (PODS, NODES):
-        for one in (await listing.list_objects(client, ListOptions(resource), PartialObjectMetadata)).items:
-            await client.delete(f"{resource.path(one.metadata.namespace, one.metadata.name)}?gracePeriodSeconds=0")
 
 
 async def pod(client, name="web", node="", **meta):

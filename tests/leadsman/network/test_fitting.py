@@ -131,13 +131,6 @@ def drawn(count: int, seed: int) -> tuple[ErrorPredictors, np.ndarray]:
     return signs, 0.05 + 2 * spread * rng.standard_t(3, count)
 
 
-def test_too_few_errors_promise_nothing() -> None:
-    signs, error = drawn(12, 0)
-    low, _, high = calibrate(signs, error, np.arange(12)).offsets(drawn(3, 1)[0])
-    assert np.isinf(low).all()
-    assert np.isinf(high).all()
-
-
 def apart(count: int, seed: int) -> tuple[ErrorPredictors, np.ndarray]:
     """Two directions of each pair, one after the other, that have nothing to do with each other."""
     signs, _ = drawn(count, seed)

@@ -28,7 +28,6 @@ class TestBlame:
     def test_bad_here_is_the_node(self) -> None:
         found = NodePosteriors(cluster(bad=BAD))
         assert (found["bad"].blame_ratio > 0.99, found["bad"].value < 0.4) == (True, True)
-        assert all(found[f"good-{n}"].value == 1.0 for n in range(5))
 
     def test_bad_everywhere_is_the_app_and_ranks_no_node_lower(self) -> None:
         found = NodePosteriors({f"node-{n}": BAD for n in range(6)})
