@@ -20,17 +20,7 @@ from tests.waiting import blocked_until
 pytestmark = pytest.mark.integration
 
 
-PARTS = {
-    "agent": "leadsman-agent",
-    "extender": "leadsman-extender",
-    "controller": "leadsman-controller",
-    "etcd": "leadsman-etcd",
-    "scheduler": "leadsman-scheduler",
-}
-"""Key in the values → its workload."""
-
-
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", ["agent", "extender", "controller", "etcd", "scheduler"])
 def test_each_part_takes_the_settings_that_users_know_from_other_charts(part: str, template: Template) -> None:
     toleration, rule = {"key": "edge", "operator": "Exists"}, {"weight": 1, "preference": {"matchExpressions": []}}
     node_affinity = {"preferredDuringSchedulingIgnoredDuringExecution": [rule]}
@@ -45,9 +35,8 @@ def test_each_part_takes_the_settings_that_users_know_from_other_charts(part: st
     }
     enabled = ("profile=controller", "scheduler.enabled=true")
     objects = template(*enabled, values={part: settings})
-    (workload,) = [
-        each for each in objects if each["metadata"]["name"] == PARTS[part] and "template" in each.get("spec", {})
-    ]
+    named = [each for each in objects if each["metadata"]["name"] == f"leadsman-{part}"]
+    (workload,) = [each for each in named if "template" in each.get("spec", {})]
     metadata, spec = workload["spec"]["template"]["metadata"], workload["spec"]["template"]["spec"]
     (container,) = spec["containers"]
     arguments = [argument for each in [*spec.get("initContainers", []), container] for argument in each["args"]]

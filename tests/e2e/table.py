@@ -145,10 +145,12 @@ class Table:
 
         kept, said = self.tried(streamed)
         seen, skipped = stream.streamed, self._cluster.skipped_extenders() - skipped_before
+        allowed = seen.reported if row.may_be_misplaced is None else row.may_be_misplaced
+        is_promised = seen.misplaced <= allowed and not seen.lost
         self.note(
             Result(
                 f"{row.title}{f', {row.times} times' if row.times > 1 else ''}",
-                kept and _is_promised(row, seen) and not_whole <= WHOLE_WITHIN_SECONDS + row.away_seconds,
+                kept and is_promised and not_whole <= WHOLE_WITHIN_SECONDS + row.away_seconds,
                 seconds,
                 "; ".join(filter(None, [said, *words, _report_of(seen, skipped)])),
                 seen,
@@ -181,11 +183,6 @@ class Table:
     def note(self, result: Result) -> None:
         self.results.append(result)
         say(str(result))
-
-
-def _is_promised(row: Row, seen: Streamed) -> bool:
-    allowed = seen.reported if row.may_be_misplaced is None else row.may_be_misplaced
-    return seen.misplaced <= allowed and not seen.lost
 
 
 def _report_of(seen: Streamed, skipped: int) -> str:

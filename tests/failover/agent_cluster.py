@@ -4,7 +4,6 @@ A process in each node's namespace renews the node's Lease. The API server is a 
 `ApiServerCluster`.
 """
 
-import base64
 import contextlib
 import json
 import signal
@@ -18,9 +17,11 @@ from typing import Any, NamedTuple, Self
 from urllib.error import URLError
 from urllib.request import urlopen
 
+from leadsman.state.keys import NODES_PREFIX
 from leadsman.testbed.etcd import Etcd, free_ports
 from leadsman.testbed.virtual_network import Uplinks, VirtualNetwork
 from tests.testbed.wall_clock import WallClocks
+from tests.whole.conftest import records
 
 ZONES = {zone: tuple(f"{zone}-{number}" for number in range(3)) for zone in ("a", "b", "c")}
 NODES = tuple(node for nodes in ZONES.values() for node in nodes)
@@ -255,10 +256,8 @@ class AgentCluster(ABC):
             process.wait()
 
     def _all_heard(self) -> bool:
-        first, end = (base64.b64encode(f"/leadsman/v1/nodes{mark}".encode()).decode() for mark in "/0")
-        found = self.etcd.post("/v3/kv/range", {"key": first, "range_end": end}).get("kvs", [])
-        keys = {base64.b64decode(each["key"]).decode(): base64.b64decode(each["value"]) for each in found}
-        reports = [json.loads(value) for key, value in keys.items() if key.endswith("/reachability")]
+        found = records(self.etcd, NODES_PREFIX)
+        reports = [report for key, report in found.items() if key.endswith("/reachability")]
         return sum(report.get("answering", 0) == len(NODES) - 1 for report in reports) == len(NODES)
 
     def _troubled(self) -> str:

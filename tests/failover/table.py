@@ -108,7 +108,7 @@ REAL_API_SERVER_FAULT = Fault("API server killed", 60, 0, lambda c: c.kubernetes
 class Row(NamedTuple):
     """What happened while a fault was held and healed.
 
-    seen: other verdicts that nodes had meanwhile.
+    seen: other verdicts that nodes had meanwhile, with their reasons, and how many nodes.
     deaths, failovers: nodes called dead, and nodes tainted, which is the first step of a failover.
     expected: of both.
     detection: seconds from the cut, and from the first lost probe.
@@ -136,7 +136,9 @@ def hold(cluster: AgentCluster, fault: Fault, seconds: float) -> Row:
     fault.undo(cluster)
     recovery = cluster.wait_until(cluster.is_settled, f"all nodes healthy after: {fault.name}", SETTLED_WITHIN_SECONDS)
     counts = round(cluster.deaths() - deaths), round(cluster.tainted() - failovers)
-    return Row(fault.name, seconds, _counted(seen), *counts, 0, recovery)
+    verdicts = sorted(Counter(what for what, _ in seen).items())
+    counted = ", ".join(f"{count} {what}" for what, count in verdicts) or "none"
+    return Row(fault.name, seconds, counted, *counts, 0, recovery)
 
 
 def kill(cluster: AgentCluster, node: str) -> Row:
@@ -180,11 +182,6 @@ def shown(found: list[Row]) -> str:
     for fault, held, seen, deaths, failovers, _, recovery, detection in found:
         body.append((fault, f"{held:.0f}", seen, str(deaths), str(failovers), f"{recovery:.1f}", detection))
     return "\n".join(align_columns([header, *body]))
-
-
-def _counted(seen: set[tuple[str, str]]) -> str:
-    """How many nodes had each verdict, with its reason."""
-    return ", ".join(f"{count} {what}" for what, count in sorted(Counter(what for what, _ in seen).items())) or "none"
 
 
 def new_cluster(folder: Path, rhythm: Rhythm) -> AgentCluster:

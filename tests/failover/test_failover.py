@@ -17,13 +17,12 @@ from leadsman.testbed import virtual_network
 from tests.failover.agent_cluster import QUICK, ZONES
 from tests.failover.kubernetes_cluster import REFERENCE, KubernetesCluster, Pod
 
+NO_NAMESPACES = virtual_network.why_unavailable()
+
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.slow,
-    pytest.mark.skipif(
-        virtual_network.why_unavailable() is not None,
-        reason=f"no network namespaces here: {virtual_network.why_unavailable()}",
-    ),
+    pytest.mark.skipif(NO_NAMESPACES is not None, reason=f"no network namespaces here: {NO_NAMESPACES}"),
 ]
 
 PATIENCE_SECONDS = 60.0

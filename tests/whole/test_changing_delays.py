@@ -16,12 +16,11 @@ from tests.leadsman_process import LeadsmanProcess
 from tests.waiting import blocked_until as until
 from tests.whole.conftest import Start
 
+NO_NAMESPACES = virtual_network.why_unavailable()
+
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(
-        virtual_network.why_unavailable() is not None,
-        reason=f"no network namespaces here: {virtual_network.why_unavailable()}",
-    ),
+    pytest.mark.skipif(NO_NAMESPACES is not None, reason=f"no network namespaces here: {NO_NAMESPACES}"),
 ]
 
 HERE = "edge-0"

@@ -61,10 +61,8 @@ class FullCluster(PaperCluster):
             self.asking_pod(f"high-{number}", "500m", high=True)
 
     def publish(self, state: SelfHealingState) -> None:
-        body = {
-            "metadata": {"name": SELF_HEALING.config_map},
-            "data": {"state.json": SELF_HEALING.encode(state).decode()},
-        }
+        data = {"state.json": SELF_HEALING.encode(state).decode()}
+        body = {"metadata": {"name": SELF_HEALING.config_map}, "data": data}
         self.api.call("POST", "/api/v1/namespaces/leadsman/configmaps", body)
 
     def all_tried(self) -> bool:

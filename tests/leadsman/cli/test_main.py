@@ -128,8 +128,6 @@ PARSER = build_parser({})
 NO_VALUE = "\N{SNOWMAN}"
 """No number, no file, no URL, no word that any flag knows."""
 
-WANTED = ("want ", "no such file", "no such folder")
-
 
 class Argument(NamedTuple):
     command: tuple[str, ...]
@@ -182,7 +180,7 @@ def test_a_wrong_value_is_refused_by_flag_and_value_with_what_is_allowed(
     assert f"leadsman {' '.join(argument.command)}: argument " in said
     assert argument.name in said
     assert f"'{NO_VALUE}': " in said
-    assert any(each in said for each in WANTED), said
+    assert any(each in said for each in ("want ", "no such file", "no such folder")), said
 
 
 def test_a_number_that_no_date_timer_or_scheduler_can_hold_is_refused(tmp_path: Path) -> None:
@@ -239,14 +237,11 @@ def test_what_a_snapshot_is_written_to_stays_a_pipe(tmp_path: Path) -> None:
 
 
 ASKING = [
-    ["nodes", "--extender"],
-    ["state", "--extender"],
-    ["rewards", "--extender"],
+    *([page, "--extender"] for page in ("nodes", "state", "rewards")),
     ["delay", "edge-1", "edge-2", "--extender"],
     ["explain", "web-0", "--extender"],
     ["uninstall", "--kube-api"],
-    ["plan", "status", "--kube-api"],
-    ["plan", "pause", "--kube-api"],
+    *(["plan", verb, "--kube-api"] for verb in ("status", "pause")),
 ]
 """Each with the flag of the server that it asks."""
 

@@ -10,14 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from leadsman.kube import object_changes
-from leadsman.kube.bounded_metadata import (
-    MAX_ANNOTATION_BYTES,
-    MAX_LABEL_BYTES,
-    BoundedAnnotations,
-    BoundedLabels,
-    BoundedPairs,
-)
+from leadsman.kube import bounded_metadata, object_changes
 from leadsman.kube.decoding import decode_json
 from leadsman.kube.errors import MalformedResponse
 from leadsman.kube.object_changes import ChangeType, WatchBatch, object_key
@@ -129,10 +122,14 @@ def test_of_15_000_owners_only_a_controller_with_a_name_that_an_object_can_have_
 @given(pairs=st.dictionaries(KEYS, st.text(max_size=20_000)))
 @example(pairs=MANY | {"app": "shop", "delay_n1": "25", "leadsman.dev/delay": "n1: 5"})
 @pytest.mark.parametrize(
-    ("kind", "limit"), [(BoundedLabels, MAX_LABEL_BYTES), (BoundedAnnotations, MAX_ANNOTATION_BYTES)]
+    ("kind", "limit"),
+    [
+        (bounded_metadata.BoundedLabels, bounded_metadata.MAX_LABEL_BYTES),
+        (bounded_metadata.BoundedAnnotations, bounded_metadata.MAX_ANNOTATION_BYTES),
+    ],
 )
 def test_what_is_kept_is_bounded_and_what_is_read_is_kept_or_named(
-    kind: type[BoundedPairs], limit: int, pairs: dict[str, str]
+    kind: type[bounded_metadata.BoundedPairs], limit: int, pairs: dict[str, str]
 ) -> None:
     kept = kind.of(pairs)
     assert sum(len(key.encode()) + len(value.encode()) for key, value in kept.items()) <= limit

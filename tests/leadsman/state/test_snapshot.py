@@ -128,18 +128,16 @@ def test_no_node_is_fresh_longer_after_its_last_change_than_its_interval_allows(
         assert snapshot.nodes["a"].age_seconds(now) == (None if last is None else now - last)
 
 
-class TestMemory:
+def test_a_node_s_name_is_one_string_under_each_key_and_in_each_record_of_another() -> None:
     """What many records have in common is one object."""
-
-    def test_a_node_s_name_is_one_string_under_each_key_and_in_each_record_of_another(self) -> None:
-        peer = "a-node-whose-name-is-longer-than-any-that-a-decoder-keeps"
-        windows = Latency({peer: PeerLatency(1, 0), "b": PeerLatency(1, 0)})
-        rewards = [StoredItem(keys.reward_key(peer, each), encode_record(Reward(1.0)), 1) for each in ("web", "db")]
-        own = StoredItem(keys.record_key(peer, Heartbeat), encode_record(beat(1)), 1)
-        listed = Listing((*listing(1, changed(1, windows)).items, own, *rewards), 1, "one")
-        snapshot = snapshot_from_listing(Snapshot(), listed)
-        tables = (snapshot.nodes["a"].latency.peers, snapshot.nodes, *snapshot.rewards.values())
-        assert len({id(name) for table in tables for name in table if name == peer}) == 1
+    peer = "a-node-whose-name-is-longer-than-any-that-a-decoder-keeps"
+    windows = Latency({peer: PeerLatency(1, 0), "b": PeerLatency(1, 0)})
+    rewards = [StoredItem(keys.reward_key(peer, each), encode_record(Reward(1.0)), 1) for each in ("web", "db")]
+    own = StoredItem(keys.record_key(peer, Heartbeat), encode_record(beat(1)), 1)
+    listed = Listing((*listing(1, changed(1, windows)).items, own, *rewards), 1, "one")
+    snapshot = snapshot_from_listing(Snapshot(), listed)
+    tables = (snapshot.nodes["a"].latency.peers, snapshot.nodes, *snapshot.rewards.values())
+    assert len({id(name) for table in tables for name in table if name == peer}) == 1
 
 
 # The log of changed nodes says what comparing all nodes' states says.

@@ -13,13 +13,6 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo, pod_type_of
 from leadsman.decision.policy import BreakerPolicy, Policy, RewardRule, RewardsPolicy, ScoresPolicy
 from leadsman.decision.rewards import rewards_score
-from leadsman.decision.rewards.rewards_score import (
-    RETRY_HALF_LIVES,
-    BreakerFilter,
-    incident_age_seconds,
-    retry_half_lives,
-    trials_until_retry,
-)
 from leadsman.rewards import reward_updates
 from leadsman.rewards.posterior import node_posterior
 from leadsman.state.records import Identity, Quality, Reward
@@ -213,7 +206,7 @@ class TestReturn:
     @pytest.mark.parametrize(("bad", "half_lives"), [(1, 1.0), (2, 2.0)])
     def test_a_failure_without_health_costs_less_where_no_other_node_is_bad(self, bad: int, half_lives: float) -> None:
         rewards = [Reward(at_seconds=0.0, failed=1.0, setbacks=2)] * bad
-        assert retry_half_lives([*rewards, *[GOOD] * (6 - bad)])[1] == half_lives
+        assert rewards_score.retry_half_lives([*rewards, *[GOOD] * (6 - bad)])[1] == half_lives
 
     def test_once_it_did_well_all_see_it(self) -> None:
         proved = Reward(at_seconds=0.0, healthy=2.0, recent=1.5, failed=0.04)
@@ -224,7 +217,7 @@ class TestBreaker:
     ON = BreakerPolicy(failures=3.0, hold_seconds=600.0)
 
     def refused(self, found: DecisionInputs, nodes: tuple[str, ...] = NODES) -> set[str]:
-        return set(BreakerFilter().refusals(POD, nodes, found))
+        return set(rewards_score.BreakerFilter().refusals(POD, nodes, found))
 
     def test_it_is_off_by_default(self) -> None:
         assert self.refused(facts(others(node_0=BAD))) == set()
@@ -285,7 +278,7 @@ def failed(setbacks: int, half_life_seconds: float = HOUR_SECONDS, times: float 
 
 
 def value(reward: Reward, now: float) -> float:
-    trials = trials_until_retry(AgedReward(reward, 0.0), now)
+    trials = rewards_score.trials_until_retry(AgedReward(reward, 0.0), now)
     return node_posterior(trials.recent, trials.failed, 0.95).value
 
 
@@ -294,7 +287,7 @@ def test_a_node_stays_in_doubt_until_it_is_tried_again_however_often_it_failed(
     setbacks: int, half_life_seconds: float, times: float
 ) -> None:
     reward = failed(setbacks, half_life_seconds, times)
-    retry = RETRY_HALF_LIVES[setbacks - 1] * half_life_seconds
+    retry = rewards_score.RETRY_HALF_LIVES[setbacks - 1] * half_life_seconds
     assert value(reward, 0.99 * retry) == pytest.approx(value(reward, 0.0), abs=0.02)
     assert value(reward, 0.0) < 0.6
     assert value(reward, retry) > 0.98
@@ -305,5 +298,10 @@ def test_success_since_the_failure_lessens_the_doubt() -> None:
 
 
 def test_the_age_of_an_incident_is_what_the_writer_says_and_what_the_reader_waited() -> None:
-    assert incident_age_seconds(AgedReward(Reward(at_seconds=900.0, last_incident_seconds=600.0), 50.0), 70.0) == 320.0
-    assert incident_age_seconds(AgedReward(Reward(at_seconds=900.0), 50.0), 70.0) is None
+    assert (
+        rewards_score.incident_age_seconds(
+            AgedReward(Reward(at_seconds=900.0, last_incident_seconds=600.0), 50.0), 70.0
+        )
+        == 320.0
+    )
+    assert rewards_score.incident_age_seconds(AgedReward(Reward(at_seconds=900.0), 50.0), 70.0) is None

@@ -6,21 +6,13 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from leadsman.cluster.devices.node_devices import (
-    METRICS,
-    ROW_REMAP_FAILURE,
-    THROTTLE_REASONS,
-    UNCORRECTABLE_ERRORS,
-    XID,
-    DeviceReading,
-    DraDevice,
-)
+from leadsman.cluster.devices import node_devices
 from leadsman.decision.policy import DeviceHealthPolicy
 from leadsman.planning import device_health_plan
 
 POLICY = DeviceHealthPolicy(hold_seconds=60.0, heal_seconds=600.0)
 CARDS = [f"GPU-{number:02}" for number in range(40)]
-SICK = {ROW_REMAP_FAILURE: 1.0}
+SICK = {node_devices.ROW_REMAP_FAILURE: 1.0}
 
 
 class Cluster:
@@ -41,7 +33,7 @@ class Cluster:
         for _ in range(int(seconds / 5.0)):
             self.now += 5.0
             readings = {
-                uuid: DeviceReading(node(uuid), values.get(uuid, {XID: 0.0}), self.now)
+                uuid: node_devices.DeviceReading(node(uuid), values.get(uuid, {node_devices.XID: 0.0}), self.now)
                 for uuid in CARDS
                 if uuid not in silent
             }
@@ -68,8 +60,8 @@ class Cluster:
         self.seen = structs.replace(self.seen, rules=list(rules.values()))
 
 
-def target(uuid: str) -> DraDevice:
-    return DraDevice("gpu.example.com", node(uuid), f"gpu-{int(uuid[4:]) % 10}")
+def target(uuid: str) -> node_devices.DraDevice:
+    return node_devices.DraDevice("gpu.example.com", node(uuid), f"gpu-{int(uuid[4:]) % 10}")
 
 
 def node(uuid: str) -> str:
@@ -83,13 +75,13 @@ def effects(actions: Sequence[device_health_plan.DeviceAction]) -> list[tuple[st
 @pytest.mark.parametrize(
     ("values", "code"),
     [
-        ({XID: 79.0}, "xid-79"),
-        ({XID: 31.0}, ""),  # a program's page fault
-        ({ROW_REMAP_FAILURE: 1.0}, "row-remap-failure"),
-        ({UNCORRECTABLE_ERRORS: 1.0}, "ecc"),
-        ({THROTTLE_REASONS[0]: 64.0}, "throttled"),
-        ({THROTTLE_REASONS[1]: 8.0}, "throttled"),
-        ({THROTTLE_REASONS[0]: 5.0}, ""),  # idle, and the power cap that the operator set
+        ({node_devices.XID: 79.0}, "xid-79"),
+        ({node_devices.XID: 31.0}, ""),  # a program's page fault
+        ({node_devices.ROW_REMAP_FAILURE: 1.0}, "row-remap-failure"),
+        ({node_devices.UNCORRECTABLE_ERRORS: 1.0}, "ecc"),
+        ({node_devices.THROTTLE_REASONS[0]: 64.0}, "throttled"),
+        ({node_devices.THROTTLE_REASONS[1]: 8.0}, "throttled"),
+        ({node_devices.THROTTLE_REASONS[0]: 5.0}, ""),  # idle, and the power cap that the operator set
         ({}, ""),
     ],
 )
@@ -153,20 +145,16 @@ def test_without_rules_the_node_is_marked_and_the_mark_moves_to_a_rule_when_ther
 def test_no_device_is_named_in_part(parts: tuple[str, str, str]) -> None:
     """What a selector leaves out matches everything."""
     with pytest.raises(ValueError, match="must not be empty"):
-        DraDevice(*parts)
+        node_devices.DraDevice(*parts)
 
 
 # Names and codes of faults are NVIDIA's, so they are held against dcgm-exporter's own list and NVIDIA's catalogue.
 
 DATA = Path(__file__).parents[3] / "data" / "nvidia"
-FAULTS_OF_THE_DEVICE = {
-    "RESET_GPU",
-    "RESTART_BM",
-    "RESTART_VM",
-    "CHECK_MECHANICALS",
-    "WORKFLOW_XID_48",
-    "WORKFLOW_NVLINK_ERR",
-}
+FAULTS_OF_THE_DEVICE = (
+    *("RESET_GPU", "RESTART_BM", "RESTART_VM"),
+    *("CHECK_MECHANICALS", "WORKFLOW_XID_48", "WORKFLOW_NVLINK_ERR"),
+)
 
 
 def actions() -> dict[str, set[int]]:
@@ -177,7 +165,7 @@ def actions() -> dict[str, set[int]]:
 def test_the_metrics_are_counters_that_dcgm_exporter_has() -> None:
     lines = (DATA / "default-counters.csv").read_text().splitlines()
     names = {line.removeprefix("# ").partition(",")[0].strip() for line in lines}
-    assert set(METRICS) - set(THROTTLE_REASONS) <= names
+    assert set(node_devices.METRICS) - set(node_devices.THROTTLE_REASONS) <= names
 
 
 def test_the_default_xids_are_those_that_nvidia_wants_a_reset_a_reboot_or_a_repair_for() -> None:

@@ -11,14 +11,9 @@ from leadsman.decision.decide import filter_nodes
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.kube.names import HELD_FOR_LABEL, PLACEHOLDER_NAMESPACE
+from leadsman.planning import replacement_plan
 from leadsman.planning.moves.mover import EvictPod, HoldRoom, MoveAction, ReleaseHold
 from leadsman.planning.moves.plan_run import MovePlanLimits
-from leadsman.planning.replacement_plan import (
-    ReplacementMemory,
-    ReplacementPlan,
-    ReplacementSettings,
-    plan_replacements,
-)
 from leadsman.planning.situation import Situation
 from leadsman.published.moves import HandedOverPlan
 from tests.leadsman.planning.backups.random_clusters import inputs_of
@@ -28,7 +23,7 @@ Matrix = Mapping[str, Mapping[str, float]]
 GRACE_SECONDS = 3.0
 """How long an evicted pod takes to end."""
 
-AT_ONCE = ReplacementSettings(hold_seconds=0.0, look_again_seconds=0.0, per_minute=100)
+AT_ONCE = replacement_plan.ReplacementSettings(hold_seconds=0.0, look_again_seconds=0.0, per_minute=100)
 
 
 class SimulatedCluster:
@@ -38,11 +33,11 @@ class SimulatedCluster:
         self,
         cluster: Cluster,
         matrix: Matrix,
-        settings: ReplacementSettings = AT_ONCE,
+        settings: replacement_plan.ReplacementSettings = AT_ONCE,
         choose: Callable[[ClusterPod, list[str]], str] = lambda _, nodes: nodes[-1],
     ) -> None:
         self.cluster, self.matrix, self.settings, self.now = cluster, matrix, settings, 1000.0
-        self.memory, self.plans = ReplacementMemory(), list[ReplacementPlan]()
+        self.memory, self.plans = replacement_plan.ReplacementMemory(), list[replacement_plan.ReplacementPlan]()
         self.handed_over: HandedOverPlan | None = None
         self.limits, self.avoid = MovePlanLimits(), frozenset[str]()
         self.evicted: list[str] = []
@@ -55,9 +50,9 @@ class SimulatedCluster:
         placed = self.cluster.changed(pods={pod.uid: None for pod in self.cluster.unbound_pods})
         return inputs_of(placed, self.matrix)
 
-    def plan(self) -> ReplacementPlan:
+    def plan(self) -> replacement_plan.ReplacementPlan:
         """Plans, and remembers."""
-        plan = plan_replacements(
+        plan = replacement_plan.plan_replacements(
             Situation(self.cluster, self.inputs),
             self.memory,
             self.settings,
@@ -70,7 +65,7 @@ class SimulatedCluster:
         self.plans.append(plan)
         return plan
 
-    def second(self) -> ReplacementPlan:
+    def second(self) -> replacement_plan.ReplacementPlan:
         """Plans, executes, and lets the cluster go on."""
         plan = self.plan()
         for action in plan.actions:
