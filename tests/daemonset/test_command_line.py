@@ -13,8 +13,6 @@ from leadsman.cli.scheduler_files import ConfigureSettings, plan_changes
 from leadsman.etcd.clients import AUDIENCE, TRUSTED_WITHOUT_REVIEW_SECONDS
 from tests.daemonset.conftest import MANIFESTS, ROOT, Find, Objects, builds_with, load
 
-ETCD_ACCESS = "/var/run/secrets/leadsman/etcd"
-
 WORKLOADS = {
     "agent": ("DaemonSet", "leadsman-agent"),
     "controller": ("Deployment", "leadsman-controller"),
@@ -47,7 +45,7 @@ def on_this_machine(argument: str) -> str:
     argument = argument.replace("$(POD_NAMESPACE)", "leadsman")
     argument = argument.replace("/etc/leadsman/policy.yaml", str(MANIFESTS / "base/policy.yaml"))
     argument = re.sub("/etc/leadsman-tls/.*", str(ROOT / "setup.cfg"), argument)
-    argument = argument.replace(f"{ETCD_ACCESS}/ca.crt", str(ROOT / "setup.cfg"))
+    argument = argument.replace("/var/run/secrets/leadsman/etcd/ca.crt", str(ROOT / "setup.cfg"))
     argument = argument.replace("/var/lib/leadsman/recording", str(ROOT))
     return argument.replace("/host/", "/")
 
@@ -95,16 +93,14 @@ def test_the_member_s_sidecar_takes_its_arguments(find: Find) -> None:
 # The scheduler's configurations are one: written by hand, by `configure-scheduler`, and of the second scheduler. Real
 # kube-schedulers start with the last two: tests/leadsman/cli/configure, test_second_scheduler_on_kubernetes.
 
-SYSTEMD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-
-
 (SCHEDULER,) = load(MANIFESTS / "scheduler/kube-scheduler.yaml")
 (EXTENDER,) = SCHEDULER["extenders"]
 
 
 def test_it_is_what_configure_scheduler_writes() -> None:
     settings = ConfigureSettings(EXTENDER["urlPrefix"], EXTENDER["tlsConfig"]["serverName"])
-    (change,) = plan_changes("f", SYSTEMD, lambda _: None, settings)
+    before = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    (change,) = plan_changes("f", before, lambda _: None, settings)
     assert yaml.safe_load(change.after)["extenders"] == [EXTENDER]
     assert yaml.safe_load(change.after)["percentageOfNodesToScore"] == SCHEDULER["percentageOfNodesToScore"]
 

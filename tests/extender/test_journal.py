@@ -67,20 +67,15 @@ def test_a_pod_waits_since_its_first_attempt_that_no_node_passed_in_a_row(journa
     assert journal.waiting(61.0) == []
 
 
-def later(before, *changed):
-    """The facts a moment later, when these nodes have reported."""
-    states = before.snapshot.nodes
-    moved = states | {node: structs.replace(states.get(node, NodeState())) for node in changed}
-    return structs.replace(before, snapshot=Snapshot(moved))
-
-
 def test_no_state_that_is_held_goes_uncounted():
     """Whatever comes, goes or changes between decisions, and whichever pods are decided again. The newest snapshot's
     states are in memory anyway."""
     journal, rng, now = Journal(max_pods=5, max_bytes=1 << 40), random.Random(1), facts(nodes=20)
     for _ in range(300):
-        now = later(now, *rng.choices([f"n{number}" for number in range(25)], k=rng.randrange(5)))
-        now = structs.replace(now, snapshot=Snapshot(dict(rng.sample(sorted(now.snapshot.nodes.items()), k=20))))
+        states = now.snapshot.nodes
+        reported = rng.choices([f"n{number}" for number in range(25)], k=rng.randrange(5))
+        states = states | {node: structs.replace(states.get(node, NodeState())) for node in reported}
+        now = structs.replace(now, snapshot=Snapshot(dict(rng.sample(sorted(states.items()), k=20))))
         journal.record_filter(pod(rng.choice("abcdefg")), (), JUDGED, now)
         newest, *kept = (entry.filter_inputs.snapshot.nodes for entry in journal.newest(9))
         older = {id(state) for nodes in kept for state in nodes.values()} - {id(state) for state in newest.values()}

@@ -33,7 +33,7 @@ def mutate_document(data: bytes, rng: Random) -> bytes | None:
         del chosen[place]
     elif action == 1:
         other = rng.choice(containers)
-        chosen[place] = other if not _contains(other, chosen) else None
+        chosen[place] = other if all(each is not chosen for each in _containers(other)) else None
     elif action == 2 and isinstance(chosen, dict):
         chosen[rng.choice(["", "metadata", "name", "labels", "items", "\ud800", str(place).swapcase()])] = chosen[place]
     else:
@@ -61,7 +61,3 @@ def _containers(document: Any) -> list[Any]:
             found.append(each)
             open_ += each.values() if isinstance(each, dict) else each
     return found
-
-
-def _contains(outer: Any, inner: Any) -> bool:
-    return any(each is inner for each in _containers(outer))

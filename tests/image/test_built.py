@@ -34,12 +34,9 @@ def environ(image: Path, name: str) -> dict[str, str]:
     return here | {"PATH": f"{image}/opt/leadsman/bin:/usr/bin:/bin", "HOME": "/nonexistent"}
 
 
-def run(environ: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(words, cwd="/", env=environ, capture_output=True, text=True, check=False)
-
-
 def test_another_command_in_the_agent_s_image_says_which_image_has_it(environ: dict[str, str], name: str) -> None:
-    done = run(environ, "leadsman", "extender", "--help")
+    words = ("leadsman", "extender", "--help")
+    done = subprocess.run(words, cwd="/", env=environ, capture_output=True, text=True, check=False)
     if name == AGENT:
         assert done.returncode == 2
         assert "leadsman extender: this installation has only the agent" in done.stderr

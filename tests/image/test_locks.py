@@ -15,10 +15,8 @@ from packaging.utils import canonicalize_name
 from image.trim_agent import COMMANDS_OF_AGENT, ROOMS
 from tests.dockerfile import ROOT, read_steps
 
-LOCKS = ("agent", "build", "leadsman")
 
-
-@pytest.fixture(params=LOCKS)
+@pytest.fixture(params=["agent", "build", "leadsman"])
 def lock(request: pytest.FixtureRequest) -> Path:
     return ROOT / f"image/{request.param}.txt"
 

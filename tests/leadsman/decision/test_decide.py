@@ -149,12 +149,6 @@ records: st.SearchStrategy[AnyRecord] = st.one_of(
 reports = st.tuples(nodes, records, st.booleans())
 
 
-def reported(before: Snapshot, node: str, record: AnyRecord, gone: bool, now: float) -> Snapshot:
-    key, revision = keys.record_key(node, type(record)), before.revision + 1
-    change = Deleted(key, revision) if gone else Updated(key, encode_record(record), revision)
-    return apply_changes(before, [change], now)
-
-
 @given(st.lists(st.tuples(st.lists(reports, max_size=6), st.floats(0, 8), st.integers(0, 2)), max_size=12))
 def test_decisions_while_nodes_report_are_those_made_from_the_start(
     batches: list[tuple[list[tuple[str, AnyRecord, bool]], float, int]],
@@ -164,7 +158,9 @@ def test_decisions_while_nodes_report_are_those_made_from_the_start(
         now += seconds
         newest = snapshots[-1]
         for node, record, gone in batch:
-            newest = reported(newest, node, record, gone, now)
+            key, revision = keys.record_key(node, type(record)), newest.revision + 1
+            change = Deleted(key, revision) if gone else Updated(key, encode_record(record), revision)
+            newest = apply_changes(newest, [change], now)
         snapshots.append(newest)
         kept = DecisionInputs(snapshots[-1 - min(steps_back, len(snapshots) - 1)], Policy(), now, views)
         assert decide(POD, NODES, kept) == decide(POD, NODES, structs.replace(kept, views=Views()))

@@ -28,7 +28,9 @@ class LockedMembers:
         self.folder, self._api_url = folder, api_url
         self.certs = folder / "certs"
         assert main(["certs", "create", "--dir", str(self.certs)]) == 0
-        self.all = create_members(folder, count, flags=[*_peer_flags(self.certs), *flags])
+        files = {"peer-cert-file": "etcd.crt", "peer-key-file": "etcd.key", "peer-trusted-ca-file": "etcd-ca.crt"}
+        peer_flags = [f"--{flag}={self.certs / name}" for flag, name in files.items()]
+        self.all = create_members(folder, count, flags=[*peer_flags, "--peer-client-cert-auth=true", *flags])
         for member in self.all:
             member.peer_url = member.peer_url.replace("http:", "https:")
         for member in self.all:
@@ -128,8 +130,3 @@ async def write_until_done(store: EtcdStore, put: Put, within_seconds: float = W
                 return loop.time() - began
             except StoreError:
                 await asyncio.sleep(0.1)
-
-
-def _peer_flags(certs: Path) -> list[str]:
-    files = {"peer-cert-file": "etcd.crt", "peer-key-file": "etcd.key", "peer-trusted-ca-file": "etcd-ca.crt"}
-    return [*(f"--{flag}={certs / name}" for flag, name in files.items()), "--peer-client-cert-auth=true"]

@@ -4,7 +4,6 @@ import asyncio
 import base64
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 
@@ -74,7 +73,10 @@ async def test_a_member_whose_data_differ_is_replaced_by_what_the_others_have(ca
     await has(odd, MINE)
     cared.away.add(odd.name)
     odd.stop()
-    change_on_disk(odd.data_dir / "member/snap/db")
+    database = odd.data_dir / "member/snap/db"
+    content, mine = database.read_bytes(), base64.b64decode(MINE)
+    assert mine in content
+    database.write_bytes(content.replace(mine, base64.b64decode(OTHER)))
     cared.away.clear()
     odd.start()
     await has(odd, OTHER)
@@ -93,13 +95,6 @@ async def test_a_member_whose_data_differ_is_replaced_by_what_the_others_have(ca
     after = cared.of.voters(first)
     assert {name for name in before if before[name] != after.get(name)} == {odd.name}
     assert [care.replacements for care in cared.by_name.values()] == [0, 0, 1]
-
-
-def change_on_disk(database: Path) -> None:
-    content = database.read_bytes()
-    mine, other = base64.b64decode(MINE), base64.b64decode(OTHER)
-    assert mine in content
-    database.write_bytes(content.replace(mine, other))
 
 
 async def test_a_member_that_cannot_start_from_its_data_is_replaced(

@@ -37,12 +37,6 @@ RTT_MS = {frozenset(pair): 4.0 * number for number, pair in enumerate(itertools.
 POD = PodInfo("default", "new", "uid-new", {"delay_n1": "9", "app": "web"}, workload="deployment/web")
 
 
-def node(name: str) -> dict[str, Any]:
-    labels = {"kubernetes.io/hostname": name, "kubernetes.io/role": "cloud" if name == "n4" else "edge"}
-    status = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "20"}}
-    return {"metadata": {"name": name, "labels": labels}, "status": status}
-
-
 def pod(name: str, on: str) -> dict[str, Any]:
     container: dict[str, Any] = {
         "name": "main",
@@ -85,7 +79,9 @@ async def report(store: EtcdStore) -> None:
 async def api() -> AsyncIterator[FakeApiServer]:
     async with FakeApiServer() as one:
         for name in NODES:
-            one.put(f"/api/v1/nodes/{name}", node(name))
+            labels = {"kubernetes.io/hostname": name, "kubernetes.io/role": "cloud" if name == "n4" else "edge"}
+            status = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "20"}}
+            one.put(f"/api/v1/nodes/{name}", {"metadata": {"name": name, "labels": labels}, "status": status})
         one.put("/api/v1/namespaces/default", {"metadata": {"name": "default", "labels": {"team": "a"}}})
         for name, on in (("web-1", "n1"), ("web-2", "n2"), ("web-3", "")):
             one.put(f"/api/v1/namespaces/default/pods/{name}", pod(name, on))

@@ -1,7 +1,5 @@
 """What fits on one card, by GPU Aware Scheduling's labels and annotations and by NVIDIA's labels."""
 
-from collections.abc import Sequence
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -90,19 +88,10 @@ def nvidia(*pods: DeviceDemand, replicas: int = 4) -> NodeDevices:
     return NodeDevices({"nvidia.com/gpu": 2 * replicas}, labels, {str(each): pod for each, pod in enumerate(pods)})
 
 
-SHARED = DeviceDemand(({"nvidia.com/gpu": 1},))
-
-
 def test_a_pod_that_says_nothing_may_use_all_of_a_shared_card() -> None:
-    left = cards_left(nvidia(SHARED), "nvidia.com/gpu")
+    left = cards_left(nvidia(DeviceDemand(({"nvidia.com/gpu": 1},))), "nvidia.com/gpu")
     assert left is not None
     assert sorted(card.left["nvidia.com/gpu.memory"] for card in left) == [0, 8 << 30]
-
-
-def beside(demand: DeviceDemand, bound: Sequence[DeviceDemand], reserved: Sequence[DeviceDemand]) -> bool:
-    node = NodeDevices(ROOM, TWO_CARDS, {str(each): pod for each, pod in enumerate(bound)})
-    left, others = cards_left(node, I915) or (), sum(each.amount(I915) for each in reserved)
-    return others <= most_beside(left, list(card_requests(demand, I915)), largest_request(reserved, I915))
 
 
 some = st.builds(asks, st.integers(1, 9 * GB), st.integers(1, 2), tiles=st.integers(0, 2))
@@ -112,11 +101,12 @@ some = st.builds(asks, st.integers(1, 9 * GB), st.integers(1, 2), tiles=st.integ
 def test_what_fits_wherever_pods_with_reservations_go_fits_where_they_are_counted(
     demand: DeviceDemand, bound: list[DeviceDemand], reserved: list[DeviceDemand]
 ) -> None:
-    if beside(demand, bound, reserved):
-        node = NodeDevices(ROOM, TWO_CARDS, {str(each): pod for each, pod in enumerate(bound)})
+    node = NodeDevices(ROOM, TWO_CARDS, {str(each): pod for each, pod in enumerate(bound)})
+    wanted, others = list(card_requests(demand, I915)), sum(each.amount(I915) for each in reserved)
+    if others <= most_beside(cards_left(node, I915) or (), wanted, largest_request(reserved, I915)):
         left = cards_left(node, I915, reserved)
         assert left is not None
-        assert place(left, list(card_requests(demand, I915))) is not None
+        assert place(left, wanted) is not None
 
 
 # Headroom of a link: speed less what may be sent, by rates and by what pods ask; what is not known is not nothing.

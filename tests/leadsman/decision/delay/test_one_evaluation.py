@@ -296,11 +296,7 @@ def test_lowering_a_nodes_delay_never_lowers_its_score(cache: Views, data: st.Da
     reports = {reference: data.draw(MS) for reference in references}
     reference = data.draw(st.sampled_from(references))
     nearer = reports | {reference: data.draw(MS.filter(lambda ms: ms <= reports[reference]))}
-    before, after = (decide(pod, NAMES, with_report("n-3", peers, inputs)) for peers in (reports, nearer))
+    snapshots = (Snapshot({**inputs.snapshot.nodes, "n-3": make.state(peers)}) for peers in (reports, nearer))
+    before, after = (decide(pod, NAMES, structs.replace(inputs, snapshot=each)) for each in snapshots)
     if all("n-3" in decision.plugin_scores[0].values for decision in (before, after)) and "n-3" in before.kept:
         assert after.scores["n-3"] >= before.scores["n-3"]
-
-
-def with_report(node: str, peers: Mapping[str, float], inputs: DecisionInputs) -> DecisionInputs:
-    snapshot = Snapshot({**inputs.snapshot.nodes, node: make.state(peers)})
-    return structs.replace(inputs, snapshot=snapshot)

@@ -71,16 +71,13 @@ def problem_of(nodes: int, pods: list[PodOptions]) -> Problem:
     return Problem(Room(names, ("memory",), free, domains), units=(1,), weights=(1,), pods=tuple(pods))
 
 
-def anywhere(nodes: int, home: int | None = None) -> PodOptions:
-    return PodOptions((1,), home, True, tuple(range(nodes)), tuple(range(nodes)), 1)
-
-
 @given(st.integers(2, 300), st.integers(1, 60), st.data())
 def test_what_a_pod_has_stays_possible_and_all_options_are_few(nodes: int, pods: int, data: st.DataObject) -> None:
     node = st.none() | st.integers(0, nodes - 1)
     homes = data.draw(st.lists(node, min_size=pods, max_size=pods))
     start = tuple(NO_NODE if home is None else Choice(home, data.draw(node)) for home in homes)
-    whole = problem_of(nodes, [anywhere(nodes, home) for home in homes])
+    everywhere = tuple(range(nodes))
+    whole = problem_of(nodes, [PodOptions((1,), home, True, everywhere, everywhere, 1) for home in homes])
     smaller, cut = restricted(whole, start)
     most = max(LEAST_NODES, isqrt(MAX_OPTIONS // pods))
     assert cut == (pods if nodes**2 > most**2 else 0)
