@@ -174,7 +174,6 @@ def test_each_alert_has_a_section_of_the_runbooks_and_no_section_is_of_none() ->
 
 # Dashboards have the shape that Grafana wants, and name metrics that exist; so do the rules.
 
-PANEL_KINDS = {"row", "stat", "timeseries", "heatmap"}
 COLUMNS = 24
 """Of Grafana's grid."""
 
@@ -191,7 +190,7 @@ def test_panels_have_the_shape_that_grafana_s_schema_asks_for(path: Path) -> Non
     for panel in panels:
         at = panel["gridPos"]
         cells = {(at["x"] + x, at["y"] + y) for x in range(at["w"]) for y in range(at["h"])}
-        assert panel["type"] in PANEL_KINDS
+        assert panel["type"] in {"row", "stat", "timeseries", "heatmap"}
         assert at["x"] + at["w"] <= COLUMNS
         assert not cells & taken, f"{panel['title']} covers another"
         taken |= cells

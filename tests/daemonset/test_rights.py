@@ -172,16 +172,14 @@ SAFE_SYSCTLS = {
     "net.ipv4.tcp_syncookies",
 }
 VOLUMES = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}
-HOST_NAMESPACES = ("hostNetwork", "hostPID", "hostIPC")
 NEEDED = {"hostnetwork": {"hostNetwork"}, "host-metrics": {"volume"}, "everything": {"hostNetwork", "volume"}}
 """Build → what its agents need beyond the profile."""
-ENFORCE = "pod-security.kubernetes.io/enforce"
 
 
 def violations(pod: dict[str, Any]) -> list[str]:
     """The rules of the restricted profile that a pod spec breaks."""
     security = pod.get("securityContext", {})
-    broken = [name for name in HOST_NAMESPACES if pod.get(name)]
+    broken = [name for name in ("hostNetwork", "hostPID", "hostIPC") if pod.get(name)]
     broken += ["sysctl" for s in security.get("sysctls", []) if s["name"] not in SAFE_SYSCTLS]
     broken += ["volume" for v in pod.get("volumes", []) if not set(v) - {"name"} <= VOLUMES]
     for container in pod["containers"]:
@@ -210,7 +208,7 @@ def test_every_pod_is_restricted_but_for_what_an_opt_in_component_needs(workload
 
 def test_the_namespace_enforces_what_its_pods_meet(find: Find, build_name: str) -> None:
     labels = find("Namespace", "leadsman")["metadata"]["labels"]
-    assert labels[ENFORCE] == ("privileged" if build_name in NEEDED else "restricted")
+    assert labels["pod-security.kubernetes.io/enforce"] == ("privileged" if build_name in NEEDED else "restricted")
 
 
 def test_root_is_read_only_and_the_user_is_the_image_s(workloads: Objects) -> None:

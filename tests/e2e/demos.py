@@ -26,7 +26,6 @@ from tests.e2e.state_watch import doubted_nodes
 DATA = ROOT / "tests/data"
 DEFAULT_PODS = "/api/v1/namespaces/default/pods"
 TAS_NAMESPACE = "health-metric-demo"
-TAS_PODS = f"/api/v1/namespaces/{TAS_NAMESPACE}/pods"
 FORWARDED_WITHIN_SECONDS = 30.0
 TEST_PODS = 8
 """One could have found the node by chance."""
@@ -230,7 +229,7 @@ def _bound_of(cluster: Cluster, deployment: str) -> str:
 
 def _app_node(cluster: Cluster) -> str:
     def bound() -> list[str]:
-        pods = cluster.api.call("GET", TAS_PODS)["items"]
+        pods = cluster.api.call("GET", f"/api/v1/namespaces/{TAS_NAMESPACE}/pods")["items"]
         living = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
         return [pod["spec"]["nodeName"] for pod in living if pod["spec"].get("nodeName")]
 

@@ -16,7 +16,6 @@ from tests.daemonset.test_rights import violations
 __all__ = ["helm"]
 
 FOLDER = ROOT / "examples/shared-page"
-PROXY = "oauth2-proxy"
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +41,7 @@ def pod(objects: Objects) -> dict[str, Any]:
 
 
 def proxy_of(pod: dict[str, Any]) -> dict[str, Any]:
-    (proxy,) = [each for each in pod["containers"] if each["name"] == PROXY]
+    (proxy,) = [each for each in pod["containers"] if each["name"] == "oauth2-proxy"]
     return dict(proxy)
 
 

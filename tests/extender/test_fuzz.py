@@ -11,8 +11,6 @@ from extender.wire.verbs import read_args
 from leadsman.state.snapshot import Snapshot
 from tests.extender.conftest import starts
 
-VERBS = ("/filter", "/prioritize", "/preempt", "/bind", "/scheduler/filter")
-
 SCALAR = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
 ANYTHING = SCALAR | st.lists(SCALAR, max_size=3) | st.dictionaries(st.text(max_size=5), SCALAR, max_size=3)
 NAME = st.sampled_from(["node-00000", "node-00001", "node-00002", "", "NODE", "ä/..", "\x00"]) | st.text(max_size=5)
@@ -36,8 +34,7 @@ BODY = st.fixed_dictionaries(
         "NodeNameToVictims": ANYTHING,
     },
 ) | st.fixed_dictionaries({"Pod": POD, "NodeNames": NAMES})
-SOUND_META = st.fixed_dictionaries({"name": NAME}, optional={"labels": LABELS})
-SOUND_POD = st.fixed_dictionaries({"metadata": SOUND_META})
+SOUND_POD = st.fixed_dictionaries({"metadata": st.fixed_dictionaries({"name": NAME}, optional={"labels": LABELS})})
 SOUND = st.fixed_dictionaries({"Pod": SOUND_POD, "NodeNames": NAMES, "NodeNameToMetaVictims": st.just({})})
 BYTES = (BODY | SOUND).map(lambda body: json.dumps(body).encode()) | st.binary(max_size=200)
 
@@ -61,7 +58,7 @@ def _drawn(number):
 
     @settings(max_examples=number, database=None, derandomize=True,
               suppress_health_check=list(HealthCheck))  # fmt: skip
-    @given(st.sampled_from(VERBS), BYTES)
+    @given(st.sampled_from(("/filter", "/prioritize", "/preempt", "/bind", "/scheduler/filter")), BYTES)
     def draw(verb, body):
         cases.append((verb, body))
 

@@ -21,7 +21,6 @@ from leadsman.state.store import Unavailable
 from tests.memory_store import MemoryStore
 
 BOUND = PodInfo("ns", "p", labels={"delay_ref": "5"})
-KEPT = FilterResult(("a",), {})
 
 
 @pytest.fixture
@@ -53,7 +52,7 @@ async def test_pods_that_got_nodes_ask_seldom_and_a_waiting_one_at_once(workers)
     told = []
     asking = ProbeOnDemand(told.append, workers)
     for now in (100.0, 100.0 + MIN_INTERVAL_SECONDS / 2, 100.0 + MIN_INTERVAL_SECONDS):
-        await asked(asking, facts(now), KEPT)
+        await asked(asking, facts(now), FilterResult(("a",), {}))
     assert told == [(("a", "ref"),)] * 2
     await asked(asking, facts(100.1), filter_nodes(BOUND, ["a", "b"], facts(100.1)))
     assert len(told) == 3

@@ -15,7 +15,6 @@ from leadsman.state.snapshot import Snapshot
 from tests.extender.conftest import captured, labelled, starts
 
 NAMES = ["node-00000", "node-00001", "node-00002"]
-FORMS = ("names", "nodes")
 OWNER = "rs-web"
 
 
@@ -48,7 +47,7 @@ def healing(body: bytes, **stated: Any) -> Followed:
     return Followed(SelfHealing(placeholders=frozenset([*named[NAMES[0]], *named[NAMES[1]]]), **stated))
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", ["names", "nodes"])
 async def test_preempt_keeps_out_nodes_where_a_placeholder_would_go(form: str) -> None:
     body = captured(f"preempt-{form}")
     async with starts(self_healing=healing(body)) as extender:

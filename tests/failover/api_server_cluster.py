@@ -18,7 +18,6 @@ from tests.testbed.kube_apiserver import KubeApiServer
 from tests.testbed.paper_cluster import CONTROLLER, EXTENDER, MANIFESTS, add_node, install
 from tests.testbed.scripted_api_server import ApiServerThread
 
-COMPONENTS = ("controller", "self-healing")
 AMOUNTS = {"cpu": "8", "memory": "8Gi", "pods": "110"}
 
 
@@ -75,7 +74,7 @@ def _user(node: str) -> str:
 
 def _manifests() -> Iterator[str]:
     """What the components install."""
-    for component in COMPONENTS:
+    for component in ("controller", "self-healing"):
         folder = f"components/{component}"
         for resource in yaml.safe_load((MANIFESTS / folder / "kustomization.yaml").read_text())["resources"]:
             yield f"{folder}/{resource}"

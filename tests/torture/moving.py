@@ -60,8 +60,10 @@ class _Moving:
         """Binds what holds room, and hands over the next plan when the last one ended. A silent API server takes
         nothing."""
         if self._cluster.api.call(lambda server: server.speaking.is_set()):
-            for hold in self._cluster.api.call(_unbound_holds):
-                self._bind_hold(hold)
+            where = ObjectPath("/api/v1/pods", namespace="leadsman-placeholders")
+            for hold in self._cluster.api.call(lambda server: server.objects.all(where)):
+                if not hold["spec"].get("nodeName"):
+                    self._bind_hold(hold)
             if time.monotonic() > self._until or self._ended():
                 self._hand_over()
 
@@ -119,11 +121,6 @@ class _Moving:
 
 
 WORKLOADS = (*MOVED_WORKLOADS, GUARDED_WORKLOAD)
-
-
-def _unbound_holds(server: FakeApiServer) -> list[dict[str, Any]]:
-    holds = server.objects.all(ObjectPath("/api/v1/pods", namespace="leadsman-placeholders"))
-    return [each for each in holds if not each["spec"].get("nodeName")]
 
 
 def _moves_state(server: FakeApiServer) -> str:

@@ -33,7 +33,6 @@ from tests.testbed.scripted_api_server import ApiServerThread
 
 GIB = 2**30
 OBJECT = "/api/v1/namespaces/leadsman/configmaps/leadsman-move-plan"
-STATE = "/api/v1/namespaces/leadsman/configmaps/leadsman-replacement"
 
 WEB = {
     "metadata": {
@@ -103,7 +102,7 @@ def handed_over(api: ApiServerThread) -> HandedOverPlan | None:
 def report(api: ApiServerThread, plan: MovePlan, state: RunState, outcome: Outcome, note: str = "") -> None:
     progress = PlanProgress(plan.id, state, note, (MoveProgress(outcome, note),))
     text = MOVES.encode(MoverState(progress=progress)).decode()
-    api.put(STATE, {"data": {"state.json": text}})
+    api.put("/api/v1/namespaces/leadsman/configmaps/leadsman-replacement", {"data": {"state.json": text}})
 
 
 def test_drain_prints_the_moves_what_stays_and_what_to_do_first(

@@ -8,7 +8,6 @@ import pytest
 from leadsman.cli import main
 
 SETUPS = Path(__file__).parents[3] / "data" / "schedulers"
-CERTIFICATES = ("ca.crt", "client.crt", "client.key")
 URL = "https://10.96.0.17:9001"
 
 
@@ -17,7 +16,7 @@ def machine(tmp_path: Path):
     """A control-plane node: the manifest, and the certificates."""
     (tmp_path / "manifests").mkdir()
     (tmp_path / "leadsman").mkdir()
-    for name in CERTIFICATES:
+    for name in ("ca.crt", "client.crt", "client.key"):
         (tmp_path / "leadsman" / name).touch()
     manifest = tmp_path / "manifests/kube-scheduler.yaml"
     manifest.write_bytes((SETUPS / "kubeadm-1.33/kube-scheduler.yaml").read_bytes())

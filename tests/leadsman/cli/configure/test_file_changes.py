@@ -9,7 +9,6 @@ from leadsman.cli.scheduler_files import ConfigureSettings, plan_changes
 from leadsman.cli.yaml_editing import ConfigureError
 
 SETUPS = Path(__file__).parents[3] / "data" / "schedulers"
-NAMES = sorted(folder.name for folder in SETUPS.iterdir() if folder.is_dir())
 SETTINGS = ConfigureSettings("https://10.96.0.17:9001", "leadsman-extender.leadsman.svc")
 
 
@@ -27,7 +26,7 @@ class Setup:
         return {PurePosixPath(change.path).name: change.after for change in found}
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(params=sorted(folder.name for folder in SETUPS.iterdir() if folder.is_dir()))
 def setup(request: pytest.FixtureRequest):
     return Setup(request.param)
 

@@ -15,7 +15,6 @@ from tests.leadsman.cli.conftest import kubeconfig
 
 NODE = {"NODE_NAME": "edge-1", "POD_IP": "10.0.0.7", "POD_UID": "uid-1"}
 API = ("--kube-api", "http://127.0.0.1:1")
-TLS = ("--tls-cert", "--tls-key", "--tls-client-ca")
 COMMANDS: dict[str, Any] = {"agent": agent, "controller": controller, "extender": extender}
 
 
@@ -109,7 +108,7 @@ def test_the_environment_names_the_api_server_too(tmp_path: Path) -> None:
 
 def test_the_client_is_kube_scheduler_unless_named(tmp_path: Path) -> None:
     (tmp_path / "pem").touch()
-    given = [word for flag in TLS for word in (flag, str(tmp_path / "pem"))]
+    given = [word for flag in ("--tls-cert", "--tls-key", "--tls-client-ca") for word in (flag, str(tmp_path / "pem"))]
     assert settings("extender", *given).tls.client_names == {"kube-scheduler"}
     assert settings("extender", *given, "--tls-client-name", "a, b").tls.client_names == {"a", "b"}
 
