@@ -17,6 +17,7 @@ from msgspec import Struct
 from leadsman.kube.names import BACKUP_ANNOTATION, DELAY_ANNOTATION
 from tests.e2e.cluster import Cluster
 from tests.e2e.images import SANDBOX
+from tests.e2e.state_watch import StateWatch
 
 PODS = "/api/v1/namespaces/default/pods"
 REPORTS = "/apis/events.k8s.io/v1/namespaces/default/events?fieldSelector=reason%3DBoundUnchecked"
@@ -55,7 +56,8 @@ def bounds(here: str, there: str) -> Sequence[Bound]:
     """For pods of which `here` is the only node. A node's delay to itself needs no state; one that was measured does.
 
     The last is refused because all delays to `there` are known to be longer. Where nothing is known, it is bound, as
-    it asks: that is judged only while `there`, and the node that it went to, have been up for long enough.
+    it asks: that is judged only while `there`, and the node that it went to, have been up for long enough, and no
+    extender misses a node's report.
     """
     return (
         Bound(f"node/{here}: 0", None, here),
@@ -172,11 +174,13 @@ class Stream:
         if not node and (bound.only or not _is_refused(pod)):
             return
         self._settled[name] = time.monotonic() - sent_at
-        is_known = not bound.known or self._cluster.have_been_up((bound.known, node), MEASURED_WITHIN_SECONDS)
-        if node != bound.only and is_known:
+        if node != bound.only and (not bound.known or self._knows(bound.known, node)):
             self._misplaced[pod["metadata"]["uid"]] = f"{bound.delay!r} on {node} {datetime.now(UTC):%T}"
         else:
             self._delete(name)
+
+    def _knows(self, *nodes: str) -> bool:
+        return self._cluster.have_been_up(nodes, MEASURED_WITHIN_SECONDS) and StateWatch(self._cluster).is_whole()
 
     def _delete(self, name: str) -> None:
         with contextlib.suppress(*_AWAY):  # It is tried again as long as it is seen.
