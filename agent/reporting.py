@@ -358,9 +358,9 @@ class Reporter:
         return await self._waited_for_claim(timing)
 
     async def _waited_for_claim(self, timing: ReportTiming) -> NodeOwnership:
-        """Waits until the lease of an agent that was killed expires, which may be twice as long as a new one, and no
-        longer: one that lives on then is another agent's."""
-        for _ in range(2 * timing.lease_seconds + 2):
+        """Waits until the lease of an agent that was killed expires, and no longer: one that lives on then is another
+        agent's."""
+        for _ in range(timing.lease_seconds + 2):
             try:
                 return await self._claim(timing)
             except NodeAlreadyOwned as error:
