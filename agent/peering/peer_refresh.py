@@ -53,10 +53,9 @@ class OwnCoordinate:
 
     def on_peers_read(self, peers: Mapping[str, Coordinate | None]) -> None:
         """Takes each peer's coordinate as last read; None when it has none. Replies of other nodes are dropped."""
-        # A coordinate that was not read anew since stays used.
-        self._uses = {name: used for name, used in self._uses.items() if peers.get(name) is self._peers.get(name)}
         self._peers = peers
         self._replies = {name: replies for name, replies in self._replies.items() if name in peers}
+        self._uses.clear()
 
     def update(self, name: str, rtt_ms: float) -> None:
         """Moves the coordinate by a peer's reply."""

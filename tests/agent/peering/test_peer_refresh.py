@@ -146,20 +146,16 @@ def clockwork(world, monkeypatch, most: int = 1000) -> list[float]:
 # A node's own coordinate, from replies and from what peers say of themselves, however old or wrong.
 
 
-def landmarks() -> dict[str, Coordinate]:
-    """As one reading has them."""
-    return {f"n{ms}": Coordinate((float(ms), 0.0, 0.0, 0.0), 0.01, 0.0, 0.1) for ms in (0, 10, 20, 30, 40, 50)}
-
-
-RTTS = {name: abs(there.point[0] - 24.0) + 1.0 for name, there in landmarks().items()}
+LANDMARKS = {f"n{ms}": Coordinate((float(ms), 0.0, 0.0, 0.0), 0.01, 0.0, 0.1) for ms in (0, 10, 20, 30, 40, 50)}
+RTTS = {name: abs(there.point[0] - 24.0) + 1.0 for name, there in LANDMARKS.items()}
 
 
 def test_one_reading_of_a_coordinate_is_used_a_few_times_only() -> None:
     """Otherwise two nodes that read each other seldom would pass each other again and again."""
-    one, other, reading = OwnCoordinate(Random(1)), OwnCoordinate(Random(1)), landmarks()
+    one, other = OwnCoordinate(Random(1)), OwnCoordinate(Random(1))
     for each, times in ((one, 100), (other, MAX_USES_PER_READ)):
+        each.on_peers_read(LANDMARKS)
         for _ in range(times):
-            each.on_peers_read(reading)  # again, as when a peer is requested
             each.update("n0", 10.0)
     assert one.current == other.current
 
@@ -168,10 +164,10 @@ def test_two_stragglers_in_a_row_count_as_the_replies_before_them() -> None:
     def heard(rtt_ms: float) -> Coordinate:
         one = OwnCoordinate(Random(1))
         for _ in range(10):
-            one.on_peers_read(landmarks())
-            for name in MAX_USES_PER_READ * list(RTTS):
+            one.on_peers_read(LANDMARKS)
+            for name in MAX_USES_PER_READ * list(LANDMARKS):
                 one.update(name, RTTS[name])
-        one.on_peers_read(landmarks())
+        one.on_peers_read(LANDMARKS)
         for _ in range(2):
             one.update("n0", rtt_ms)
         return one.current
