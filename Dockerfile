@@ -1,7 +1,7 @@
 # The image of all parts, and with `--target agent` the agent's own, without what an agent never imports:
 #   docker build -t leadsman:0.2.0.dev0 . && docker build --target agent -t leadsman-agent:0.2.0.dev0 .
 # Pin the base by digest with --build-arg PYTHON_IMAGE=python:3.13-slim-bookworm@sha256:<digest>. The same commit then gives
-# the same files; docs/deploying.md says what makes the same digest.
+# the same files.
 ARG PYTHON_IMAGE=python:3.13-slim-bookworm
 
 FROM ${PYTHON_IMAGE} AS wheel
