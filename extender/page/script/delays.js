@@ -23,7 +23,7 @@ export function delays(root, _parameters, signal) {
           element(
             "p",
             { class: "quiet" },
-            "Agents report within seconds of their start. `kubectl get pods -l app=leadsman-agent -o wide` shows whether they run.",
+            "Agents report within seconds of their start. `kubectl get pods -A -l app.kubernetes.io/component=agent -o wide` shows whether they run.",
           ),
         ),
       );
