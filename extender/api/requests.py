@@ -3,6 +3,7 @@ answered.
 
 An error names the field, what was given and what is allowed. What is unknown is null, never 0."""
 
+from bisect import bisect
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -76,6 +77,8 @@ class ErrorBody(Struct, frozen=True):
 DEFAULT_LIMIT, MAX_LIMIT = 100, 1000
 _MAX_SHOWN = 100
 """Characters of an offending value that an error repeats."""
+_COMPARED = 100
+"""Names before a mistyped one in the alphabet, and after it, that it is compared with."""
 
 
 class RequestError(Exception):
@@ -145,12 +148,18 @@ def existing(name: str, field: str, names: Mapping[str, T], kind: str) -> T:
     """Returns the value found under a name; RequestError 404 when there is none."""
     value = names.get(name)
     if value is None:
-        near = get_close_matches(name, names, n=1)
-        meant = f"; did you mean {near[0]}?" if near else ""
-        raise RequestError(
-            404, f"there is no {kind} {name[:_MAX_SHOWN]!r}{meant}", field, name, f"the name of a {kind}"
-        )
+        what = f"there is no {kind} {name[:_MAX_SHOWN]!r}{did_you_mean(name, names)}"
+        raise RequestError(404, what, field, name, f"the name of a {kind}")
     return value
+
+
+def did_you_mean(name: str, names: Collection[str]) -> str:
+    """Returns what to append to an error for a name that is not among these; "" when none is like it."""
+    ordered = sorted(names)
+    at = bisect(ordered, name)
+    # Of 5,000 names it takes 0.25 s. A mistyped one that begins well stands near the right one in the alphabet.
+    near = get_close_matches(name, ordered[max(0, at - _COMPARED) : at + _COMPARED], n=1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _required(query: Mapping[str, str], field: str, allowed: str) -> str:

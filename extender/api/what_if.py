@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from math import ceil
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
+from extender.api.requests import did_you_mean
 from extender.body_limits import RequestRefused
 from extender.decider import DEFAULT_CORE, DecisionCore
 from extender.journal import JournalEntry
@@ -163,8 +163,8 @@ def _unresolved(
     for bound in bounds:
         target = resolve_target(bound, pod, nodes, inputs)
         if isinstance(target, NoTarget):
-            near = get_close_matches(TargetName.of(bound.reference).name, sorted({*inputs.snapshot.nodes, *nodes}), n=1)
-            meant = f"; did you mean {near[0]}?" if near and target.reason.startswith("no such") else ""
+            names, misspelt = {*inputs.snapshot.nodes, *nodes}, target.reason.startswith("no such")
+            meant = did_you_mean(TargetName.of(bound.reference).name, names) if misspelt else ""
             yield f"{target.reason}{meant}"
 
 
