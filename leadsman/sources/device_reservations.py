@@ -97,6 +97,10 @@ class DeviceReservations:
         """Reserves for the pod; returns the inputs with earlier reservations, and its order; 0: it needs none."""
         if not needs_reservation(pod, inputs):
             return inputs, 0
+        try:
+            encode_record(_record(pod))
+        except BadRecord as error:
+            return _refusing(inputs, f"what the pod asks of devices cannot be reserved: {error}"), 0
         order = 0
         try:
             async with asyncio.timeout(self._timeout):
@@ -186,9 +190,7 @@ class DeviceReservations:
         return structs.replace(inputs, devices=devices)
 
     async def _write(self, pod: PodInfo, nodes: tuple[str, ...] | None = None, order: int = 0) -> int:
-        demand, containers = pod.devices, tuple(map(dict, pod.devices.containers))
-        record = DeviceReservation(containers, demand.bandwidth_bits, demand.memory_bytes, nodes, order)
-        put = Put(keys.reservation_key(pod.uid), encode_record(record))
+        put = Put(keys.reservation_key(pod.uid), encode_record(_record(pod, nodes, order)))
         try:
             return await self._store.write([put], await self._current_lease())
         except LeaseLost:
@@ -205,4 +207,14 @@ class DeviceReservations:
         self.failures += 1
         self._problem.report(error)
         reason = "etcd does not say what bandwidth and devices are reserved for other pods; the log has the error"
-        return structs.replace(inputs, devices=structs.replace(inputs.devices, reservations_problem=reason))
+        return _refusing(inputs, reason)
+
+
+def _record(pod: PodInfo, nodes: tuple[str, ...] | None = None, order: int = 0) -> DeviceReservation:
+    demand, containers = pod.devices, tuple(map(dict, pod.devices.containers))
+    return DeviceReservation(containers, demand.bandwidth_bits, demand.memory_bytes, nodes, order)
+
+
+def _refusing(inputs: DecisionInputs, reason: str) -> DecisionInputs:
+    """Returns inputs by which every pod that needs a reservation is refused."""
+    return structs.replace(inputs, devices=structs.replace(inputs.devices, reservations_problem=reason))

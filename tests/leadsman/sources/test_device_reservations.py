@@ -89,7 +89,7 @@ async def test_the_third_pod_is_refused_whichever_replica_is_asked() -> None:
 @pytest.mark.parametrize("nodes", [2, MAX_NODES, MAX_NODES + 1, 60])
 async def test_whichever_kept_node_is_taken_no_card_is_given_twice_however_many_nodes_are_kept(nodes: int) -> None:
     """Pods come faster than their binds are seen, and all go to the first node that is kept for them."""
-    store = MemoryStore()
+    store = MemoryStore(lambda: 0.0)
     replicas = Replica(store, nodes), Replica(store, nodes)
     on: Counter[str] = Counter()
     waiting = [f"pod-{number}" for number in range(2 * nodes + 5)]
@@ -165,6 +165,14 @@ async def test_a_pod_that_is_refused_as_others_cannot_be_read_holds_nothing(monk
         patched.setattr(store, "read_prefix", read)
         assert not await Replica(store).filter("a")
     assert not (await store.read_prefix(keys.RESERVATIONS_PREFIX)).items
+
+
+async def test_a_pod_that_asks_for_more_than_a_reservation_holds_is_told_so_and_no_fault_of_etcd_is() -> None:
+    one, pod = Replica(MemoryStore()), pod_of("a", DeviceDemand(({I915: 1, MEMORY: 5},) * 200))
+    inputs, order = await one.reservations.reserve(pod, one.inputs())
+    (refusal,) = filter_nodes(pod, tuple(one.devices.nodes), inputs).refused.values()
+    assert "larger than 4096 bytes" in refusal.reason
+    assert (order, one.reservations.failures) == (0, 0)
 
 
 async def test_a_slow_store_costs_no_more_than_its_timeout() -> None:
