@@ -173,6 +173,18 @@ class Rollout:
         nodes = len(self.cluster.nodes)
         return bool(seen["overview"]["pairs"]["measured"] == nodes * (nodes - 1) // 2)
 
+    def was_unknown(self, pod: str, uid: str, node: str) -> bool:
+        """Whether the extender that decided on a pod of namespace default did not know the node's delay then."""
+        access = ("-n", "default", "-o", "json", "--kubeconfig", str(self.cluster.api.kubeconfig()))
+        try:
+            found = json.loads(self.leadsman("explain", pod, *access))
+        except RuntimeError:  # It is gone, and its decisions with it.
+            return False
+        if found["explanation"]["uid"] != uid:  # An earlier pod of that name.
+            return False
+        (seen,) = (each for each in found["explanation"]["nodes"] if each["node"] == node)
+        return bool(seen["distances"]) and all(each["rtt_ms"] is None for each in seen["distances"])
+
     def configure_scheduler(self, ignorable: bool = True) -> None:
         """As at the installation. ignorable: whether pods are bound unchecked while no extender answers."""
         self.ignorable = ignorable

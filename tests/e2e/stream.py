@@ -15,8 +15,8 @@ from typing import Any
 from msgspec import Struct
 
 from leadsman.kube.names import BACKUP_ANNOTATION, DELAY_ANNOTATION
-from tests.e2e.cluster import Cluster
 from tests.e2e.images import SANDBOX
+from tests.e2e.rollout import Rollout
 from tests.e2e.state_watch import StateWatch
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -57,7 +57,7 @@ def bounds(here: str, there: str) -> Sequence[Bound]:
 
     The last is refused because all delays to `there` are known to be longer. Where nothing is known, it is bound, as
     it asks: that is judged only while `there`, and the node that it went to, have been up for long enough, and no
-    extender misses a node's report.
+    extender misses a node's report; and not if the one that decided kept that the delay was unknown.
     """
     return (
         Bound(f"node/{here}: 0", None, here),
@@ -69,7 +69,8 @@ def bounds(here: str, there: str) -> Sequence[Bound]:
 class Streamed(Struct, frozen=True):
     """misplaced: bound elsewhere than on the node of their bound. lost: neither bound nor, where it must be, refused.
     reported: misplaced ones that the controller found, by its Event BoundUnchecked. first_misplaced: "" for none.
-    longest_seconds: from creation to bound or refused.
+    longest_seconds: from creation to bound or refused. unknown: bound because, as the decision says, their delay was
+    not known, though no report was missing just after.
     """
 
     sent: int
@@ -78,17 +79,19 @@ class Streamed(Struct, frozen=True):
     longest_seconds: float
     reported: int = 0
     first_misplaced: str = ""
+    unknown: int = 0
 
 
 class Stream:
     """Sends pods of all bounds in turn, each deleted once it is where it belongs. scheduler: as they name it."""
 
-    def __init__(self, cluster: Cluster, bounds: Sequence[Bound], rate: float, scheduler: str) -> None:
-        self._cluster, self._api = cluster, cluster.api
+    def __init__(self, rollout: Rollout, bounds: Sequence[Bound], rate: float, scheduler: str) -> None:
+        self._rollout, self._cluster, self._api = rollout, rollout.cluster, rollout.cluster.api
         self._bounds, self._rate, self._scheduler = bounds, rate, scheduler
         self._created = dict[str, tuple[float, Bound]]()
         self._settled = dict[str, float]()
         self._misplaced, self._reported = dict[str, str](), set[str]()  # UID → what it asked and where it is; UIDs.
+        self._unknown = 0
         self._stop, self._all_sent = threading.Event(), threading.Event()
 
     def during(self, disturb: Callable[[], None]) -> None:
@@ -113,6 +116,7 @@ class Stream:
             lost=len(self._created) - len(self._settled),
             longest_seconds=max(tuple(self._settled.values()), default=0.0),  # Threads go on.
             first_misplaced=next(iter(tuple(self._misplaced.values())), ""),
+            unknown=self._unknown,
         )
 
     def _send(self) -> None:
@@ -174,13 +178,18 @@ class Stream:
         if not node and (bound.only or not _is_refused(pod)):
             return
         self._settled[name] = time.monotonic() - sent_at
-        if node != bound.only and (not bound.known or self._knows(bound.known, node)):
-            self._misplaced[pod["metadata"]["uid"]] = f"{bound.delay!r} on {node} {datetime.now(UTC):%T}"
-        else:
+        if node == bound.only or (bound.known and self._may_take(pod["metadata"], node, bound.known)):
             self._delete(name)
+        else:
+            self._misplaced[pod["metadata"]["uid"]] = f"{bound.delay!r} on {node} {datetime.now(UTC):%T}"
 
-    def _knows(self, *nodes: str) -> bool:
-        return self._cluster.have_been_up(nodes, MEASURED_WITHIN_SECONDS) and StateWatch(self._cluster).is_whole()
+    def _may_take(self, pod: Mapping[str, Any], *nodes: str) -> bool:
+        """Whether the pod may take its node because the delay between the two is unknown."""
+        if not self._cluster.have_been_up(nodes, MEASURED_WITHIN_SECONDS) or not StateWatch(self._cluster).is_whole():
+            return True
+        was_unknown = self._rollout.was_unknown(pod["name"], pod["uid"], nodes[0])
+        self._unknown += was_unknown
+        return was_unknown
 
     def _delete(self, name: str) -> None:
         with contextlib.suppress(*_AWAY):  # It is tried again as long as it is seen.

@@ -94,7 +94,7 @@ class Table:
 
     def new_stream(self, scheduler: str) -> Stream:
         first, *_, last = self._cluster.nodes
-        return Stream(self._cluster, bounds(first.name, last.name), self._rate, scheduler)
+        return Stream(self._rollout, bounds(first.name, last.name), self._rate, scheduler)
 
     def _run(self, row: Row | Demo) -> None:
         if isinstance(row, Demo):
@@ -187,7 +187,7 @@ class Table:
 
 def _report_of(seen: Streamed, skipped: int) -> str:
     if not seen.misplaced:
-        return ""
+        return f"{seen.unknown} bound because their delay was unknown" if seen.unknown else ""
     told = f"of {seen.misplaced} misplaced ({seen.first_misplaced}), {seen.reported} got the Event BoundUnchecked"
     return f"{told}; {skipped} calls failed or took over 500 ms"
 
