@@ -180,13 +180,16 @@ def node_views(nodes: Mapping[str, PartialObjectMetadata]) -> list[NodeView]:
 class LabelReconciler(Keeper):
     """Plans and applies labels.
 
-    plan: the last one, None before the first.
+    plan: the last one, None before the first. Without the CRD of policies it is empty, and labels stay as they are.
     """
 
     name = "reconcile labels"
 
-    def __init__(self, tools: Tools, nodes: NodeCache, patcher: NodePatcher, limits: LabelLimits) -> None:
+    def __init__(
+        self, tools: Tools, nodes: NodeCache, patcher: NodePatcher, limits: LabelLimits, has_crd: Callable[[], bool]
+    ) -> None:
         super().__init__(tools, [nodes.watched])
+        self._has_crd = has_crd
         self.plan: LabelPlan | None = None
         self._nodes, self._patcher = nodes, patcher
         self._limits, self._memory = limits, PlanMemory()
@@ -197,6 +200,9 @@ class LabelReconciler(Keeper):
         self.plan, self._memory = None, PlanMemory()
 
     async def keep(self) -> None:
+        if not self._has_crd():
+            self.plan = LabelPlan((), (), (), self._memory)
+            return
         nodes, refused = self._nodes.current, self._patcher.refused
         views, inputs, memory = node_views(nodes), self.tools.inputs(), self._memory
         now = self.tools.wall_clock()

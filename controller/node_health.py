@@ -17,23 +17,17 @@ from msgspec import structs
 from prometheus_client.core import Metric, SummaryMetricFamily
 
 from controller.keeper import Keeper, NodeCache, Tools
+from leadsman.cluster.model import labelled_location
 from leadsman.kube import listing
 from leadsman.kube.client import ApiClient, PatchType
 from leadsman.kube.errors import ApiError, NotFound, NotLeader
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.names import UNREACHABLE_CONDITION
 from leadsman.kube.object_changes import ChangeType, ObjectChange
-from leadsman.kube.objects import Node, NodeLease, ObjectReference, PartialObjectMetadata
+from leadsman.kube.objects import Node, NodeLease, ObjectReference
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import LEASES, NODES
-from leadsman.planning.failover.node_verdict import (
-    DetectionRules,
-    LeaseView,
-    Location,
-    NodeHealth,
-    NodeVerdict,
-    VerdictReason,
-)
+from leadsman.planning.failover.node_verdict import DetectionRules, LeaseView, NodeHealth, NodeVerdict, VerdictReason
 from leadsman.planning.failover.verdicts import NO_MEMORY, HealthMemory, plan_node_health
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.scrape import counter, gauge
@@ -42,10 +36,6 @@ from leadsman.runtime.token_bucket import TokenBucket
 _log = logging.getLogger(__name__)
 
 LEASES_NAMESPACE = "kube-node-lease"
-
-ZONE_LABEL, RACK_LABEL = "topology.kubernetes.io/zone", "topology.kubernetes.io/rack"
-"""Labels that tell a node's zone and rack. That of the rack is widely used, and no standard. What a node's agent says
-goes before both."""
 
 MAX_NODES_SHOWN = 100
 MAX_CALLS_AT_ONCE = 16
@@ -140,10 +130,12 @@ class NodeHealthReporter(Keeper):
     name = "judge nodes"
     on_all_replicas = True
 
-    def __init__(self, tools: Tools, nodes: NodeCache, leases: NodeLeases, rules: DetectionRules) -> None:
+    def __init__(
+        self, tools: Tools, nodes: NodeCache, leases: NodeLeases, rules: DetectionRules, rack_label: str
+    ) -> None:
         super().__init__(tools, [nodes.watched])
         self.verdicts: Mapping[str, NodeVerdict] = {}
-        self._nodes, self._leases, self._rules = nodes, leases, rules
+        self._nodes, self._leases, self._rules, self._rack_label = nodes, leases, rules, rack_label
         self._memory: HealthMemory = NO_MEMORY
         self._reached: Counter[NodeHealth] = Counter()
         self._detected, self._detection_seconds = 0, 0.0
@@ -151,7 +143,8 @@ class NodeHealthReporter(Keeper):
     async def keep(self) -> None:
         """Makes the verdicts, and reads the Leases that may change one."""
         before, now, snapshot = self.verdicts, self.tools.clock(), self.tools.inputs().snapshot
-        locations = {name: _location(node) for name, node in self._nodes.current.items()}
+        nodes = self._nodes.current.items()
+        locations = {name: labelled_location(node.metadata.labels, self._rack_label) for name, node in nodes}
         leases, memory = self._leases.current, self._memory
         plan = await self.make_plan(lambda: plan_node_health(snapshot, locations, leases, self._rules, memory, now))
         self.verdicts, self._memory = plan.verdicts, plan.memory
@@ -212,11 +205,6 @@ class NodeHealthReporter(Keeper):
             if verdict.state is NodeHealth.DEAD and timeline.first_lost_at is not None:
                 self._detected += 1
                 self._detection_seconds += verdict.since - timeline.first_lost_at
-
-
-def _location(node: PartialObjectMetadata) -> Location:
-    labels = node.metadata.labels
-    return Location(labels.get(ZONE_LABEL, ""), labels.get(RACK_LABEL, ""))
 
 
 def _shown(verdict: NodeVerdict, now: float) -> dict[str, Any]:

@@ -150,7 +150,9 @@ class ControllerParts:
         self.self_healing: SelfHealing | None = None
         self.device_health: DeviceHealthKeeper | None = None
         patcher = NodePatcher(self.client, self.node_cache, TokenBucket(settings.patches_per_second, PATCHES_BURST))
-        self.label_reconciler = LabelReconciler(self.tools, self.node_cache, patcher, settings.limits)
+        self.label_reconciler = LabelReconciler(
+            self.tools, self.node_cache, patcher, settings.limits, lambda: self.policies.reflector.is_served
+        )
         self.keepers = [self.label_reconciler, *self._reporters(), *self._health()]
         self.keeper_loops = KeeperLoops(self.keepers)
 
@@ -172,7 +174,8 @@ class ControllerParts:
             tools = structs.replace(self.tools, client=self.health_client)
             lease_reads = TokenBucket(LEASE_READS_PER_SECOND, LEASE_READS_BURST)
             leases = NodeLeases(self.health_client, lease_reads, tools.clock)
-            health = NodeHealthReporter(tools, self.node_cache, leases, settings.node_health)
+            rack_label = settings.self_healing.backups.rack_label
+            health = NodeHealthReporter(tools, self.node_cache, leases, settings.node_health, rack_label)
             patches = TokenBucket(CONDITION_PATCHES_PER_SECOND, CONDITION_PATCHES_BURST)
             self.node_health, self.pages["node_health"] = health, health.page
             yield health

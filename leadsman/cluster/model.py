@@ -14,6 +14,30 @@ from leadsman.kube.names import HELD_FOR_LABEL, MIRROR_POD_KEY, PLACEHOLDER_LABE
 from leadsman.kube.names import ZONE_LABEL as ZONE_LABEL
 
 
+class Location(Struct, frozen=True):
+    """Says in which zone and rack a node is; "" when unknown. Racks count within a zone: two zones may each have a rack
+    "1"."""
+
+    zone: str = ""
+    rack: str = ""
+
+    @property
+    def domains(self) -> tuple[tuple[str, ...], ...]:
+        """Returns the names of the node's rack and zone, as far as they are known: each fails as one."""
+        rack = (("rack", self.zone, self.rack),) if self.rack else ()
+        return (*rack, ("zone", self.zone)) if self.zone else rack
+
+    def completed(self, zone: str, rack: str) -> "Location":
+        """Returns the location with these where it says nothing: what a node's agent reports counts where its labels do
+        not say. An agent reads its zone from the label, and knows no rack unless it was told."""
+        return Location(self.zone or zone, self.rack or rack)
+
+
+def labelled_location(labels: Mapping[str, str], rack_label: str) -> Location:
+    """Returns where a node is by its labels. rack_label: the one of the cluster's own that names racks."""
+    return Location(labels.get(ZONE_LABEL, ""), labels.get(rack_label, ""))
+
+
 class ClusterNode(Struct, frozen=True, gc=False, omit_defaults=True):
     """A node, with what decisions and plans use of it.
 
@@ -40,10 +64,6 @@ class ClusterNode(Struct, frozen=True, gc=False, omit_defaults=True):
     def zone(self) -> str:
         """Returns the node's zone; "": it is in none."""
         return self.labels.get(ZONE_LABEL, "")
-
-    def rack(self, label: str) -> str:
-        """Returns the node's rack, which a label of the cluster's own names; "": it is in none."""
-        return self.labels.get(label, "")
 
 
 class ClusterPod(Struct, frozen=True, gc=False, omit_defaults=True):

@@ -58,7 +58,8 @@ class Acting:
         self.nodes = NodeCache(self.watched)
         self.writer = NodePatcher(client, self.nodes, TokenBucket(1e6, 50), clock=lambda: self.now)
         given = tools(client, self.recorder, lambda: self.facts)
-        self.keeper = LabelReconciler(given, self.nodes, self.writer, FREE)
+        self.has_crd = True
+        self.keeper = LabelReconciler(given, self.nodes, self.writer, FREE, lambda: self.has_crd)
 
     async def step(self, policies: Sequence[TasPolicy], metrics: Mapping[str, Mapping[str, float]]) -> Any:
         """metrics: metric → node → value, all just read."""
@@ -101,6 +102,15 @@ async def controller(api: FakeApiServer) -> AsyncIterator[Acting]:
 HOT = {"heat": {"n1": 90, "n2": 10}}
 COOL = {"heat": {"n1": 10, "n2": 10}}
 MARK = policy("hot", deschedule=[rule("heat", "GreaterThan", 80)])
+
+
+async def test_without_the_crd_of_policies_nothing_is_stopped_and_labels_stay(controller: Acting) -> None:
+    await controller.step([MARK], HOT)
+    controller.has_crd = False
+    await controller.step([], HOT)
+    stopped = [family.samples[0].value for family in controller.keeper.families() if "stopped" in family.name]
+    assert stopped == [0]
+    assert controller.labels("n1") == {"hot": "violating"}
 
 
 async def test_labels_of_others_stay(controller: Acting) -> None:

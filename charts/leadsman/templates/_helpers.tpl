@@ -198,10 +198,11 @@ capabilities:
 {{- end }}
 
 {{- define "leadsman.toPrometheus" -}}
+{{- $url := regexFind "prometheus=[^,]+" (include "leadsman.deviceSources" .) | trimPrefix "prometheus=" | urlParse }}
 - to:
     - namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: {{ .Values.networkPolicy.monitoringNamespace }}}}
   ports:
-    - {port: {{ regexFind "prometheus=[^,]+" (include "leadsman.deviceSources" .) | trimPrefix "prometheus=" | urlParse | dig "host" "" | regexFind "[0-9]+$" | default "9090" }}, protocol: TCP}
+    - {port: {{ regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default (eq $url.scheme "https" | ternary "443" "80") }}, protocol: TCP}
 {{- end }}
 
 {{- define "leadsman.toNamesAndAPIServer" -}}

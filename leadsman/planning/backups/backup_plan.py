@@ -9,7 +9,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from leadsman.cluster.model import Cluster, ClusterPod
+from leadsman.cluster.model import Cluster, ClusterPod, labelled_location
 from leadsman.cluster.resources import ZERO, Resources
 from leadsman.decision.delay.bounds import NoTarget, valid_bounds
 from leadsman.decision.delay.evaluation import evaluate_bounds, pair_rows
@@ -107,8 +107,7 @@ class Failure(Struct, frozen=True):
 
 
 class FailureDomains:
-    """Knows the failure domains of a cluster's nodes. The rack is that of the label, else what the node's agent
-    reports.
+    """Knows the failure domains of a cluster's nodes.
 
     of_node: node → its own domain, its rack's and its zone's; None where one is unknown.
     """
@@ -119,9 +118,11 @@ class FailureDomains:
         self._members: dict[FailureDomain, list[str]] = defaultdict(list)
         for node in cluster.nodes.values():
             state = inputs.snapshot.nodes.get(node.name)
-            reported = state.identity.rack if state is not None and state.identity is not None else ""
-            rack = node.rack(rack_label) or reported
-            names = node.name, f"{node.zone}/{rack}" if rack else "", node.zone
+            location = labelled_location(node.labels, rack_label)
+            if state is not None and state.identity is not None:
+                location = location.completed(state.identity.zone, state.identity.rack)
+            rack = f"{location.zone}/{location.rack}" if location.rack else ""
+            names = node.name, rack, location.zone
             own = tuple(FailureDomain(*each) if each[1] else None for each in zip(SCOPES[1:], names, strict=True))
             self.of_node[node.name] = own
             for domain in filter(None, own):

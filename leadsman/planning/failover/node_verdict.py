@@ -39,20 +39,6 @@ class DetectionRules(Struct, frozen=True):
     assignment_seconds: float = 300.0
 
 
-class Location(Struct, frozen=True):
-    """Says in which zone and rack a node is; "" when unknown. Racks count within a zone: two zones may each have a rack
-    "1"."""
-
-    zone: str = ""
-    rack: str = ""
-
-    @property
-    def domains(self) -> tuple[tuple[str, ...], ...]:
-        """Returns the names of the node's rack and zone, as far as they are known: each fails as one."""
-        rack = (("rack", self.zone, self.rack),) if self.rack else ()
-        return (*rack, ("zone", self.zone)) if self.zone else rack
-
-
 class LeaseView(Struct, frozen=True):
     """A node's Lease in kube-node-lease, as the controller sees it.
 

@@ -8,7 +8,8 @@ from enum import StrEnum
 
 from msgspec import Struct, structs
 
-from leadsman.planning.failover.node_verdict import DetectionRules, LeaseView, Location, Signal, Truth
+from leadsman.cluster.model import Location
+from leadsman.planning.failover.node_verdict import DetectionRules, LeaseView, Signal, Truth
 from leadsman.state.records import LOSSES_OF_A_SILENT_PEER, Heartbeat, Reachability
 from leadsman.state.report_timing import stale_seconds
 from leadsman.state.snapshot import Freshness, NodeState
@@ -80,7 +81,7 @@ def observe(
 ) -> Observation:
     """Returns the observation that follows from `before` and the node's records in etcd.
 
-    labels: where the node is, until its agent says more.
+    labels: where the node is by its labels.
     """
     before, state = before or _NOT_SEEN, state or _NO_RECORDS
     after = structs.replace(
@@ -103,9 +104,8 @@ def observe(
 
 
 def _location(before: Observation, state: NodeState, labels: Location) -> Location:
-    if state.identity and (state.identity.zone or state.identity.rack):
-        return Location(state.identity.zone, state.identity.rack)
-    return before.location if before.location != Location() else labels
+    known = labels.completed(state.identity.zone, state.identity.rack) if state.identity else labels
+    return known.completed(before.location.zone, before.location.rack)
 
 
 def _moved_at(before: Observation, state: NodeState, now: float) -> float:

@@ -9,10 +9,10 @@ from functools import partial
 
 from msgspec import Struct
 
+from leadsman.cluster.model import Location
 from leadsman.planning.failover.node_verdict import (
     DetectionRules,
     LeaseView,
-    Location,
     NodeHealth,
     NodeVerdict,
     Signal,

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
+from leadsman.cluster.model import Location
 from leadsman.planning.failover.node_verdict import (
     DetectionRules,
     LeaseView,
-    Location,
     NodeHealth,
     NodeVerdict,
     Truth,
@@ -32,16 +32,19 @@ class World:
     cut: pairs between which no probe passes, in one direction.
     mute: nodes whose agent reaches no etcd. unrenewed: nodes whose kubelet renews no Lease.
     renewal_stagger: seconds by which each node's kubelet renews later than that of the node before; 0: all at once.
+    agents_know_racks: whether not only labels name them. Agents read their zone from the label themselves.
     """
 
-    def __init__(self, nodes: Mapping[str, Location], renewal_stagger: int = 1) -> None:
+    def __init__(
+        self, nodes: Mapping[str, Location], renewal_stagger: int = 1, *, agents_know_racks: bool = True
+    ) -> None:
         self.nodes, self.rules, self.now = dict(nodes), DetectionRules(), 1_000.0
         self.cut: set[tuple[str, str]] = set()
         self.mute: set[str] = set()
         self.unrenewed: set[str] = set()
         self.faulty: set[str] = set()
         self.api_answers = True
-        self.renewal_stagger = renewal_stagger
+        self.renewal_stagger, self.agents_know_racks = renewal_stagger, agents_know_racks
         self.memory = NO_MEMORY
         self.states: dict[str, NodeState] = {}
         self.leases: dict[str, LeaseView] = {}
@@ -118,9 +121,10 @@ class World:
             return
         seq = old.heartbeat.seq + 1 if old and old.heartbeat else 1
         location = self.nodes[node]
+        rack = location.rack if self.agents_know_racks else ""
         self._reported_at[node] = self.now
         self.states[node] = NodeState(
-            Identity(node, 1, "10.0.0.1", location.zone, location.rack),
+            Identity(node, 1, "10.0.0.1", location.zone, rack),
             Heartbeat(1, seq, PUSH_SECONDS),
             changed_at=self.now,
             reachability=report if urgent or old is None else old.reachability,
@@ -214,8 +218,9 @@ def test_leases_that_all_stand_still_are_not_read_one_by_one(three_zones: World)
     assert three_zones.plan.unconfirmed_leases == ()
 
 
-def test_a_rack_of_three_cut_inside_a_zone_of_ten_is_no_death() -> None:
-    world = World(in_racks(r0=3, r1=4, r2=3))
+@pytest.mark.parametrize("agents_know_racks", [True, False])
+def test_a_rack_of_three_cut_inside_a_zone_of_ten_is_no_death(agents_know_racks: bool) -> None:
+    world = World(in_racks(r0=3, r1=4, r2=3), agents_know_racks=agents_know_racks)
     world.kill("a-r0-0", "a-r0-1", "a-r0-2")
     for _ in range(120):
         world.run(1)
