@@ -9,6 +9,7 @@ import hashlib
 import time
 from collections.abc import Callable, Mapping
 
+import msgspec
 from msgspec import Struct
 
 from leadsman.etcd.roles import CONTROLLER, EXTENDER, MEMBER, Authorised, Forbidden, Refused, Role, TooMuch, agent_role
@@ -110,6 +111,12 @@ STREAMS_AT_ONCE = 8
 _MOST_TOKENS, _MOST_ADDRESSES, _MOST_CLIENTS = 20_000, 10_000, 10_000
 
 
+class _TransactionAnswer(Struct, frozen=True):
+    """etcd's gateway leaves out what is false."""
+
+    succeeded: bool = False
+
+
 class Client:
     """A process of ours, and what its role may ask for yet."""
 
@@ -138,10 +145,15 @@ class Client:
             raise TooMuch(f"{self.role.name} sends more than {BYTES_PER_SECOND:g} bytes a second")
         if path == "/v3/lease/grant" and not self._leases.try_take():
             raise TooMuch(f"{self.role.name} takes more leases than one in {1 / LEASES_PER_SECOND:g} s")
-        written = (self._written - request.deleted) | request.written
+        written = self._written | request.written
         if len(written) > MOST_KEYS:
             raise TooMuch(f"{self.role.name} writes more than {MOST_KEYS} keys")
         self._written = written
+
+    def count_deletes(self, request: Authorised, answer: bytes) -> None:
+        """After etcd did it. What the other branch of the transaction would have deleted is still there."""
+        if request.deleted and self.role.is_limited:
+            self._written -= request.deleted[msgspec.json.decode(answer, type=_TransactionAnswer).succeeded]
 
 
 class Clients:

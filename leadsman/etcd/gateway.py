@@ -75,7 +75,10 @@ class Gateway:
         try:
             wanted = authorise(client.role, request.path, await request.read())
             client.take(request.path, wanted)
-            return await self._forward(request, wanted.body)
+            response = await self._forward(request, wanted.body)
+            if isinstance(response, web.Response) and response.status == web.HTTPOk.status_code:
+                client.count_deletes(wanted, bytes(response.body))
+            return response
         except web.HTTPRequestEntityTooLarge as error:
             raise Malformed(f"request of more than {LARGEST_REQUEST_BYTES} bytes") from error
         finally:

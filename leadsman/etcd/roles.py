@@ -15,7 +15,7 @@ from the request that grants it, so no process can renew, end or use the lease o
 
 import hashlib
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -203,11 +203,15 @@ class WatchBody(_Strict, frozen=True):
 
 
 class Authorised(Struct, frozen=True):
-    """A request that may be sent. written, deleted: keys that it writes, and that it deletes."""
+    """A request that may be sent.
+
+    written: keys that it writes, whichever branch of a transaction etcd takes. deleted: keys that each branch deletes,
+    by whether the comparison succeeds.
+    """
 
     body: bytes
     written: frozenset[bytes] = frozenset()
-    deleted: frozenset[bytes] = frozenset()
+    deleted: Mapping[bool, frozenset[bytes]] = {}
 
 
 def authorise(role: Role, path: str, body: bytes) -> Authorised:
@@ -247,8 +251,11 @@ def _transaction(role: Role, body: TransactionBody) -> Authorised:
     for compared in body.compare:
         _check_read(role, compared.key)
     written = frozenset(put.key for put in _checked_puts(role, body))
-    deletes = (each.request_delete_range for each in body.operations())
-    return _authorised(body, written, frozenset(each.key for each in deletes if each))
+    return _authorised(body, written, {True: _deletes(body.success), False: _deletes(body.failure)})
+
+
+def _deletes(branch: Iterable[OperationBody]) -> frozenset[bytes]:
+    return frozenset(each.request_delete_range.key for each in branch if each.request_delete_range)
 
 
 def _checked_puts(role: Role, body: TransactionBody) -> Iterator[PutBody]:
@@ -292,7 +299,7 @@ def _check_lease(role: Role, lease: str) -> None:
 
 
 def _authorised(
-    body: _Strict, written: frozenset[bytes] = frozenset(), deleted: frozenset[bytes] = frozenset()
+    body: _Strict, written: frozenset[bytes] = frozenset(), deleted: Mapping[bool, frozenset[bytes]] = {}
 ) -> Authorised:
     return Authorised(msgspec.json.encode(body), written, deleted)
 

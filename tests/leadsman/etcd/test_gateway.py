@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import structs
 
@@ -24,6 +25,10 @@ B_HEARTBEAT = keys.record_key("node-b", Heartbeat)
 
 def text(key: str | bytes) -> str:
     return base64.b64encode(key if isinstance(key, bytes) else key.encode()).decode()
+
+
+def delete(key: str) -> dict[str, Any]:
+    return {"request_delete_range": {"key": text(key)}}
 
 
 def put(key: str, lease: int = 0) -> dict[str, Any]:
@@ -212,6 +217,22 @@ async def test_one_agent_gets_no_more_than_it_needs_and_the_others_all_they_need
     await honest.write([Put(B_HEARTBEAT, b"1")], lease)
     stored = await locked.store("of-extender").read_prefix(keys.rewards_prefix("node-a"))
     assert len(stored.items) <= clients.MOST_KEYS
+
+
+@pytest.mark.parametrize(("answer", "is_refused"), [(b'{"succeeded": true}', True), (b"{}", False)])
+def test_a_key_that_only_the_other_branch_would_have_deleted_still_counts(answer: bytes, is_refused: bool) -> None:
+    client, stored, refusals = clients.Client(roles.agent_role("node-a"), lambda: 0.0), list[str](), 0
+    for number in range(clients.MOST_KEYS // 50 + 1):
+        rewards = [keys.reward_key("node-a", f"type-{number}-{each}") for each in range(50)]
+        body = {"success": [put(key) for key in rewards], "failure": [delete(key) for key in stored]}
+        wanted = roles.authorise(client.role, "/v3/kv/txn", msgspec.json.encode(body))
+        try:
+            client.take("/v3/kv/txn", wanted)
+        except roles.TooMuch:
+            refusals += 1
+        client.count_deletes(wanted, answer)
+        stored = rewards
+    assert refusals == is_refused
 
 
 async def test_what_one_member_denies_another_is_asked(locked: Locked, tmp_path: Path) -> None:
