@@ -58,8 +58,7 @@ def main(args: argparse.Namespace) -> int:
             given.situation, args.node, backup_settings(args), given.taken_at, args.at, lambda: time.monotonic() < until
         )
     write_plan(drain.plan, args)
-    if not args.json:
-        print("\n".join(_remarks(drain, args)))
+    print("\n".join(_remarks(drain, args)), file=sys.stderr if args.json else sys.stdout)
     if said := _WHY_NOT_EMPTY.get(drain.end):
         print(said, file=sys.stderr)
     if args.at is not None and (late := _late(drain, args.at)):

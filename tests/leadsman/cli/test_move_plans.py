@@ -114,6 +114,10 @@ def test_drain_prints_the_moves_what_stays_and_what_to_do_first(
     assert "node a is to be empty" in shown
     assert "shop/bare  a     it has no controller that would make it again" in shown
     assert "kubectl cordon a" in shown
+    assert main(["plan", "drain", "a", "--snapshot", str(snapshot), "--json"]) == 1
+    plan, said = capsys.readouterr()
+    assert decode(plan.encode(), MovePlan).left_out
+    assert "kubectl cordon a" in said
 
 
 def test_a_maintenance_that_is_over_is_refused(snapshot: Path, capsys: pytest.CaptureFixture[str]) -> None:
