@@ -68,8 +68,14 @@ def test_every_object_has_the_name_and_every_account_the_annotations_that_the_us
     assert {each["metadata"]["annotations"]["role"] for each in accounts} == {"arn"}
 
 
-def test_the_prometheus_of_telemetry_policies_is_reached_by_extenders_and_controllers(template: Template) -> None:
-    sources = "agents,prometheus=http://prometheus.monitoring:8080/main"
+@pytest.mark.parametrize(
+    ("url", "port"),
+    [("http://prometheus.monitoring:8080/main", 8080), ("http://10.96.0.17", 80), ("https://prometheus/main", 443)],
+)
+def test_the_prometheus_of_telemetry_policies_is_reached_by_extenders_and_controllers(
+    url: str, port: int, template: Template
+) -> None:
+    sources = f"agents,prometheus={url}"
     chosen = "telemetry.enabled=true,profile=controller,controller.deviceHealth.enabled=true"
     escaped = sources.replace(",", r"\,")
     objects = template(chosen, f"telemetry.source={escaped}")
@@ -78,7 +84,7 @@ def test_the_prometheus_of_telemetry_policies_is_reached_by_extenders_and_contro
     for name in ("leadsman-extender", "leadsman-controller"):
         (policy,) = objects_named(objects, "NetworkPolicy", name)
         ports = {each["ports"][0]["port"] for each in policy["spec"]["egress"] if "monitoring" in str(each)}
-        assert ports == {8080}, name
+        assert ports == {port}, name
     (controller,) = objects_named(objects, "Deployment", "leadsman-controller")
     (container,) = controller["spec"]["template"]["spec"]["containers"]
     assert f"--telemetry={sources}" in container["args"]
