@@ -216,7 +216,7 @@ class PodMonitor:
             await self._persistence.save(self._restored_ledger())
 
 
-# Metrics of this node's pods. The number of series is bounded: 64 types of pod, 13 causes.
+# Metrics of this node's pods. The number of series is bounded: 64 types of pod, and of causes.
 
 
 def pod_metrics(monitor: PodMonitor, persistence: RewardPersistence) -> Iterator[Metric]:

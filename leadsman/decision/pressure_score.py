@@ -3,7 +3,7 @@
 The value is 1 - the weighted mean square of what the node reports: PSI shares (docs.kernel.org/accounting/psi.html),
 load per CPU up to 1, and the hottest sensor between the policy's low and high. A metric that a node lacks is left out
 of its mean; a node with none is unknown. Squares make lightly loaded nodes alike, so that the scheduler spreads pods
-over them all (docs/decisions/0008), while one full resource counts in full.
+over them all, while one full resource counts in full.
 """
 
 from collections.abc import Mapping, Sequence

@@ -13,7 +13,7 @@ class IncidentCause(StrEnum):
     """Killed because its liveness or startup probe failed."""
     EVICTED = "evicted"
     FAILED_PHASE = "failed_phase"
-    """Counted when the pod's phase is Failed or Unknown, for no reason named here."""
+    """Counted when the pod's phase is Failed, for no reason named here."""
     START_STUCK = "start_stuck"
     """The pod is bound for long and does not run, for no stated reason."""
     VOLUME = "volume"

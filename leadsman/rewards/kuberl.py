@@ -1,7 +1,7 @@
 """Implements kubeRL's rule: r ← 0.9 r + 0.1 R.
 
-R is 1 for running, 0.5 for a restart after more than MTTF without one, 0 for an earlier failure and for the phases
-Failed and Unknown. "Running" is earned by time, once for each MTTF of health, so that repeated events change nothing.
+R is 1 for running, 0.5 for a restart after more than MTTF without one, 0 for an earlier failure and for the phase
+Failed. "Running" is earned by time, once for each MTTF of health, so that repeated events change nothing.
 Source: github.com/IBM/kube-safe-scheduler at b7e6990, kubeRL/README.md and kubeRL/rl-monitor/main.go.
 """
 

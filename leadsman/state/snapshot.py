@@ -105,8 +105,8 @@ def dropped_from_node(node: str, usage: NodeUsage, limits: NodeLimits) -> str:
     """Returns the problem of a node of which something was dropped."""
     return (
         f"{usage.dropped} or more records of node {node} are ignored: a node may have rewards of {limits.pod_types} "
-        f"pod types; delete those under {keys.rewards_prefix(node)} that no agent wrote, and replace the node's "
-        "etcd credentials if it was not its agent"
+        f"pod types; delete those under {keys.rewards_prefix(node)} that no agent wrote, and the pod whose token "
+        "wrote them"
     )
 
 
@@ -114,7 +114,7 @@ def dropped_nodes(limits: NodeLimits) -> str:
     """Returns the problem of a store with too many nodes."""
     return (
         f"records of more than {limits.nodes} nodes: the nodes beyond are ignored; delete the prefixes of nodes that "
-        "do not exist, and give each agent an etcd role on its own prefix"
+        "do not exist, and lock etcd (docs/etcd.md), so that each agent writes its own prefix alone"
     )
 
 
