@@ -17,10 +17,11 @@ from prometheus_client import Metric
 from agent.hardware import compute, disks, hwmon, network
 from agent.hardware.kernel_files import CollectFunction
 from agent.hardware.nvidia import NvidiaCollector
-from agent.hardware.reading import Absent, CollectorOutcome, HardwareReading, Measured, Overdue, run_collector
+from agent.hardware.reading import Absent, CollectorOutcome, Failed, HardwareReading, Measured, Overdue, run_collector
 from agent.hardware.summary import summarize
 from agent.quarantine import Quarantine, after_overrun, is_over
 from leadsman.plugin import HostRoots, MetricFamily, Sample
+from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.scrape import counter, gauge
 from leadsman.state.records import Hardware
 from leadsman.state.report_timing import stale_seconds
@@ -155,6 +156,7 @@ class HardwareMonitor:
         self._quarantines: dict[str, Quarantine] = {}
         self._stuck: dict[str, StuckCollector] = {}
         self._values: dict[str, float] = {}
+        self._problems: dict[str, ProblemLog] = {}
         self.latest: HardwareReading | None = None
         self.rounds = 0
 
@@ -173,6 +175,8 @@ class HardwareMonitor:
         run = await CollectorRun(todo, self._roots, self._clock, self._deadline_seconds).complete()
         self._settle(todo, run.stuck)
         outcomes = {name: run.outcomes.get(name) or self._overdue(name) for name in collectors}
+        for name, outcome in outcomes.items():
+            self._log_fault(name, outcome)
         self.rounds += 1
         before, self.latest = self.latest, HardwareReading(self._clock(), outcomes)
         self._values = summarize(before, self.latest)
@@ -210,6 +214,17 @@ class HardwareMonitor:
                 log.warning("collector %s overran its deadline of %g s: quarantined", name, self._deadline_seconds)
             self._quarantines[name] = after_overrun(self._quarantines.get(name), began_seconds, self._clock())
         self._stuck.update(stuck)
+
+    def _log_fault(self, name: str, outcome: CollectorOutcome) -> None:
+        """Logs what a collector could not read, once however long it lasts."""
+        faults = outcome.faults if isinstance(outcome, Measured) else ()
+        if isinstance(outcome, Failed):
+            faults = (outcome.error,)
+        if faults:
+            begins, ends = f"collector {name} cannot read all", f"collector {name} reads all again"
+            self._problems.setdefault(name, ProblemLog(log, begins, ends)).report("; ".join(faults), kind="fault")
+        elif name in self._problems and not isinstance(outcome, Overdue):
+            self._problems[name].clear()
 
     def _overdue(self, name: str) -> CollectorOutcome:
         quarantine = self._quarantines[name]

@@ -81,12 +81,16 @@ async def test_a_stuck_sensor_is_flagged_and_the_others_are_read(monitor, sensor
     assert all(isinstance(reading.outcomes[f"hwmon{number}"], Measured) for number in range(4))
 
 
-async def test_a_list_of_chips_that_cannot_be_read_is_a_fault_of_its_collector_alone(monitor, server) -> None:
+async def test_a_list_of_chips_that_cannot_be_read_is_a_fault_of_its_collector_alone(monitor, server, caplog) -> None:
     chips = Path(server.sys) / "class/hwmon"
     chips.rename(chips.with_name("away"))
     chips.symlink_to("hwmon")  # to itself, which also root cannot read
     outcomes = (await monitor.run_round()).outcomes
     assert [name for name, outcome in outcomes.items() if isinstance(outcome, Failed)] == ["hwmon"]
+    await monitor.run_round()
+    said = [record.getMessage() for record in caplog.records if "hwmon" in record.getMessage()]
+    assert len(said) == 1, "once, however long it lasts"
+    assert str(chips) in said[0]
 
 
 async def test_its_thread_is_never_doubled(monitor, sensor, clock) -> None:
