@@ -18,7 +18,7 @@ from aiohttp import web
 from prometheus_client.core import Metric
 
 from leadsman.etcd.clients import Client, Clients
-from leadsman.etcd.roles import Malformed, NoToken, Refused, authorise
+from leadsman.etcd.roles import Authorised, Malformed, NoToken, Refused, authorise
 from leadsman.runtime.connections import ServerLimits
 from leadsman.runtime.log_limit import LogLimit
 from leadsman.runtime.scrape import counter
@@ -75,22 +75,23 @@ class Gateway:
         try:
             wanted = authorise(client.role, request.path, await request.read())
             client.take(request.path, wanted)
-            response = await self._forward(request, wanted.body)
-            if isinstance(response, web.Response) and response.status == web.HTTPOk.status_code:
-                client.count_deletes(wanted, bytes(response.body))
-            return response
+            return await self._forward(request, client, wanted)
         except web.HTTPRequestEntityTooLarge as error:
             raise Malformed(f"request of more than {LARGEST_REQUEST_BYTES} bytes") from error
         finally:
             client.open_requests -= 1
 
-    async def _forward(self, request: web.Request, body: bytes) -> web.StreamResponse:
+    async def _forward(self, request: web.Request, client: Client, wanted: Authorised) -> web.StreamResponse:
         headers = {_LEADER_HEADER: request.headers[_LEADER_HEADER]} if _LEADER_HEADER in request.headers else {}
         try:
-            async with self._session.post(self._etcd + request.path, data=body, headers=headers) as answered:
-                if request.path == _WATCH and answered.status == web.HTTPOk.status_code:
+            async with self._session.post(self._etcd + request.path, data=wanted.body, headers=headers) as answered:
+                is_done = answered.status == web.HTTPOk.status_code
+                if request.path == _WATCH and is_done:
                     return await _passed_on(request, answered)
-                return web.Response(status=answered.status, body=await answered.read(), content_type="application/json")
+                answer = await answered.read()
+                if is_done:
+                    client.count_deletes(wanted, answer)
+                return web.Response(status=answered.status, body=answer, content_type="application/json")
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Refused(f"this member of etcd does not answer: {type(error).__name__}") from error
 
