@@ -13,9 +13,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from leadsman.cluster.devices.cards import asks_of_one_card
 from leadsman.cluster.model import ClusterPod
 from leadsman.decision.decide import filter_nodes
+from leadsman.decision.devices.device_filter import needs_reservation
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, PodInfo
 from leadsman.kube.bounded_metadata import BoundedLabels
@@ -111,7 +111,7 @@ def plan_requeue(
             faults.append(fault)
             states[signature] = replace(state, filtered_at=inputs.now)
         else:
-            states[signature] = _next_state(state, shared.setdefault(passing, passing), inputs.now)
+            states[signature] = _next_state(state, shared.setdefault(passing, passing), inputs)
     return RequeuePlan(_take_due_touch(states, inputs.now), tuple(faults), states)
 
 
@@ -125,18 +125,18 @@ def without_own(pod: ClusterPod, *, sees_labels: bool = False) -> PodInfo:
     return replace(info, uid="", name=workload_key(pod)[1] or pod.name, labels=labels)
 
 
-def _uses_extender(pod: PodInfo) -> bool:
-    """Tells whether a label or annotation on it is only there for the extender, or it asks for a part of a card."""
+def _uses_extender(pod: PodInfo, inputs: DecisionInputs) -> bool:
+    """Tells whether a label or annotation on it is only there for the extender, or the extender counts its devices."""
     own = any(key.startswith(EXTENDER_KEY_PREFIXES) for key in (*pod.labels, *pod.annotations))
-    return own or bool(asks_of_one_card(pod.devices))
+    return own or needs_reservation(pod, inputs)
 
 
-def _next_state(before: SignatureState, passing: frozenset[str], now: float) -> SignatureState:
+def _next_state(before: SignatureState, passing: frozenset[str], inputs: DecisionInputs) -> SignatureState:
     """Returns a new signature that uses the extender counts as refused everywhere until now; any other has gained
     nothing."""
-    passed = before.passing_nodes
+    passed, now = before.passing_nodes, inputs.now
     if passed is None:
-        passed = frozenset() if _uses_extender(before.pod) else passing
+        passed = frozenset() if _uses_extender(before.pod, inputs) else passing
     if gained := sorted(passing - passed):
         return SignatureState(before.pod, passing, now, gained[0], tuple(now + delay for delay in TOUCH_DELAYS_SECONDS))
     touch_times = before.touch_times if before.touch_node in passing else ()

@@ -73,7 +73,7 @@ CASES = {
     "EtcdMemberDiffers": gauge('leadsman_etcd_member_differs{pod="leadsman-etcd-0"}', 1),
     "EtcdClientLimited": counter('leadsman_etcd_gateway_requests_total{pod="leadsman-etcd-0",outcome="limited"}', 10),
     "ExtenderDown": gauge(EXTENDER, 0, 1),
-    "StateOld": gauge("leadsman_state_age_seconds", 20, 6),
+    "StateOld": AlertCase({FRESH: "0x60"}, {FRESH: "0x60", FRESH.replace('"a"', '"b"'): "1x60"}),
     "ExtenderSlow": AlertCase(
         {BUCKET % "0.2": "0+90x60", BUCKET % "0.5": "0+100x60", BUCKET % "+Inf": "0+100x60"},
         {BUCKET % "0.2": "0+100x60", BUCKET % "0.5": "0+100x60", BUCKET % "+Inf": "0+100x60"},

@@ -10,8 +10,11 @@ from leadsman.cluster.model import ClusterPod
 from leadsman.decision.decide import filter_nodes
 from leadsman.decision.inputs import DecisionInputs, DeviceInputs, Reservation, WorkloadIndex
 from leadsman.decision.model import PodInfo
+from leadsman.decision.policy import DevicesPolicy, Policy
 from leadsman.planning.bounded_pods import wait_reason
 from leadsman.planning.requeue import NO_MEMORY, TOUCH_DELAYS_SECONDS, plan_requeue, without_own
+from leadsman.state.metric_names import SRIOV_LIMITED, SRIOV_LIMITED_FUNCTIONS, SRIOV_LINK_HEADROOM
+from tests.leadsman.decision import make
 from tests.leadsman.planning.measured import measured
 
 NODES = ("a", "b", "c")
@@ -131,6 +134,17 @@ def test_a_pod_refused_for_a_card_is_tried_again_when_a_card_has_room(freed: Dec
         assert full.action is None
         memory = full.memory
     plan = plan_requeue(pods, NODES, freed, memory)
+    assert plan.action is not None
+    assert plan.action.node == "b"
+
+
+def test_a_pod_of_which_only_the_bandwidth_is_counted_is_retried_when_first_seen() -> None:
+    link = {SRIOV_LINK_HEADROOM: 1e10, SRIOV_LIMITED: 0.0, SRIOV_LIMITED_FUNCTIONS: 0.0}
+    policy = Policy(devices=DevicesPolicy(virtual_functions=("openshift.io/sriov",)))
+    devices = DeviceInputs(followed=True, nodes={"b": NodeDevices({"openshift.io/sriov": 1})})
+    roomy = make.facts({"b": make.state(metrics=link)}, policy, devices=devices)
+    pods = [ClusterPod("p", "ns", "p", devices=DeviceDemand(bandwidth_bits=2 * 10**9))]
+    plan = plan_requeue(pods, NODES, roomy, NO_MEMORY)
     assert plan.action is not None
     assert plan.action.node == "b"
 
