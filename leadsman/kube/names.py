@@ -114,9 +114,10 @@ READ_LABEL_PREFIXES = (DELAY_LABEL_PREFIX, *DEVICE_LABEL_PREFIXES)
 MIRROR_POD_KEY = "kubernetes.io/config.mirror"
 """The annotation of a pod that shows a static pod of a kubelet."""
 
+SAFE_TO_EVICT_ANNOTATION = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 FOREIGN_ANNOTATIONS = (
     MIRROR_POD_KEY,
-    "cluster-autoscaler.kubernetes.io/safe-to-evict",
+    SAFE_TO_EVICT_ANNOTATION,
     EGRESS_BANDWIDTH_KEY,
     GAS_CARDS_KEY,
 )

@@ -86,7 +86,7 @@ async def acting(api: FakeApiServer, *nodes: str) -> AsyncIterator[Acting]:
     """Runs until the block ends; the nodes are listed."""
     for name in nodes:
         api.put(f"/api/v1/nodes/{name}", {"metadata": {"labels": {"kubernetes.io/hostname": name}}})
-    async with ApiClient(ApiAccess(api.url), deadline_seconds=5.0) as client:
+    async with ApiClient(ApiAccess(api.url), deadline_seconds=60.0) as client:
         one = Acting(api, client)
         async with running(one.watched.run(), one.recorder.run()):
             await until(one.watched.loaded.is_set)

@@ -56,7 +56,7 @@ class Cluster:
     """Two nodes, two pods on edge-1, and a controller that carries out plans."""
 
     def __init__(self, api: FakeApiServer, client: ApiClient) -> None:
-        self.api, self.now, self.client = api, NOW, MortalClient(ApiAccess(api.url), deadline_seconds=5.0)
+        self.api, self.now, self.client = api, NOW, MortalClient(ApiAccess(api.url), deadline_seconds=60.0)
         self.follower = ClusterFollower(client)
         self.object = DocumentObject(client, "leadsman", MOVE_PLAN)
         self.replacement = self.start()

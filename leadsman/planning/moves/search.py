@@ -6,12 +6,10 @@ from leadsman.cluster.model import Cluster, ClusterPod
 from leadsman.cluster.quotas import counting_quotas, quota_refusals
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.scheduling import Feasibility
-from leadsman.kube.names import PLACEHOLDER_NAMESPACE, PLACEHOLDER_PRIORITY_CLASS
+from leadsman.kube.names import PLACEHOLDER_NAMESPACE, PLACEHOLDER_PRIORITY_CLASS, SAFE_TO_EVICT_ANNOTATION
 from leadsman.planning.situation import Situation, references, workload_key
 
 # Why a pod is never moved, and why the API server would refuse its move now. Each "no" is a sentence for an Event.
-
-SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 MADE_AGAIN = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet"})
 """Owners that make a new pod for one that was evicted, and lose nothing by it."""
@@ -29,8 +27,8 @@ def why_never_moved(pod: ClusterPod) -> str:
         return f"its owner is a {pod.owner_kind}, whose pods are not moved"
     if pod.owner_kind == "StatefulSet" and pod.local_volumes:
         return "it is a StatefulSet's pod and keeps data on its node"
-    if pod.annotations.get(SAFE_TO_EVICT) == "false":
-        return f'annotation {SAFE_TO_EVICT} is "false"'
+    if pod.annotations.get(SAFE_TO_EVICT_ANNOTATION) == "false":
+        return f'annotation {SAFE_TO_EVICT_ANNOTATION} is "false"'
     if pod.priority >= SYSTEM_CRITICAL_PRIORITY:
         return "it is critical to the system"
     return ""

@@ -3,7 +3,7 @@
 A pod chooses when it may be judged by itself: its bounds are to nodes alone, it has no claims, its namespace has no
 quota, and neither its own requirements nor those of others look from pod to pod. Every other pod keeps its node, with
 the backup that plan_backups gives it; one without a node gets the one with the most free memory that takes it. Pods
-that nobody would make again elsewhere, or that keep data on their node, choose only their backup.
+that are never moved, or that keep data on their node, choose only their backup.
 """
 
 from collections import Counter
@@ -18,13 +18,12 @@ from leadsman.cluster.model import Cluster, ClusterPod
 from leadsman.cluster.scheduling import looks_at
 from leadsman.decision.delay.bounds import NoTarget, resolve_target, valid_bounds
 from leadsman.decision.model import PodInfo
-from leadsman.planning.backups.backup_plan import BackupPlan, BackupSettings, FailureDomains, never_replaced, scopes_of
+from leadsman.planning.backups.backup_plan import BackupPlan, BackupSettings, FailureDomains, scopes_of
 from leadsman.planning.backups.planner import plan_backups, without_placeholders
 from leadsman.planning.backups.reserve import Columns, room_of
+from leadsman.planning.moves.search import why_never_moved
 from leadsman.planning.optimise.choices import Choice, Choices, PodOptions, Problem
 from leadsman.planning.situation import Situation, with_workloads_of, workload_key
-
-_EVICTION = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 _WEIGHT_PRECISION = 1_000
 """Weights are so many parts of the cheapest resource's unit, when several resources are reserved."""
@@ -150,7 +149,7 @@ def _options(
     """
     allowed = tuple(position[node] for node in staying.verdict(pod).nodes)
     home, own = position.get(pod.node), tuple(position[node] for node in filter(None, [pod.node]) if node in position)
-    stays = pod.local_volumes or pod.annotations.get(_EVICTION) == "false" or never_replaced(pod)
+    stays = pod.local_volumes or why_never_moved(pod)
     return PodOptions(
         requests=tuple(columns.of(pod).tolist()),
         home=home,

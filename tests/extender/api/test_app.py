@@ -239,7 +239,7 @@ async def test_a_pod_waits_from_its_first_refusal_until_a_node_passes(api: Api) 
 async def test_a_pod_that_is_deleted_or_has_a_node_waits_no_more(api: Api) -> None:
     """Where pods are followed; another replica may have placed it."""
     pods = "/api/v1/namespaces/shop/pods"
-    async with FakeApiServer() as server, ApiClient(ApiAccess(server.url), deadline_seconds=2.0) as client:
+    async with FakeApiServer() as server, ApiClient(ApiAccess(server.url), deadline_seconds=60.0) as client:
         workloads = WorkloadFollower(client)
         sources = api.live.sources
         api.live.sources = replace(sources, inputs=replace(sources.inputs, workloads=workloads))

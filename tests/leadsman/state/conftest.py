@@ -127,7 +127,7 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         one: World = MemoryWorld()
         if request.param != "memory":
             etcd: Etcd = request.getfixturevalue("etcd")
-            access = EtcdAccess((etcd.client_url,), call_timeout_seconds=1.0)
+            access = EtcdAccess((etcd.client_url,), call_timeout_seconds=5.0)
             if request.param == "locked etcd":
                 access = await stack.enter_async_context(gateway(etcd, tmp_path))
             one = EtcdWorld(etcd, access)

@@ -30,8 +30,8 @@ from tests.testbed.tcp_proxy import TcpProxy
 
 pytestmark = pytest.mark.slow
 
-CALL_SECONDS = 1.0
-SILENCE_SECONDS = 2.0
+CALL_SECONDS = 2.0
+SILENCE_SECONDS = 4.0
 VIEW_BACK_SECONDS = 10.0
 """Promise G6: the reader's view after a fault has healed."""
 
@@ -102,11 +102,11 @@ class TestSilent:
             began = time.monotonic()
             proxy.silence() if how == "proxy" else own_etcd.freeze()
             watching = asyncio.create_task(failure(batches))
-            with pytest.raises(Unavailable, match="no response within 1 s"):
+            with pytest.raises(Unavailable, match="no response within 2 s"):
                 await proxied.read_prefix("/")
-            assert time.monotonic() - began < CALL_SECONDS + 0.5
+            assert time.monotonic() - began < CALL_SECONDS + 2
             assert isinstance(await watching, Unavailable)
-            assert time.monotonic() - began < SILENCE_SECONDS + 0.5
+            assert time.monotonic() - began < SILENCE_SECONDS + 2
 
     async def test_a_line_that_falls_silent_alone_is_replaced_and_nothing_is_missed(
         self, proxy: TcpProxy, proxied: EtcdStore, store: EtcdStore

@@ -142,14 +142,14 @@ class TestLeases:
 
     @pytest.mark.slow
     async def test_a_lease_lives_as_long_as_it_is_renewed_and_then_its_keys_vanish(self, world: World) -> None:
-        lease = await world.store.grant(2)
+        lease = await world.store.grant(5)
         start = await world.store.write([Put(world.prefix + "mine", b"")], lease)
         for _ in range(3):
-            await world.let_pass(1)
+            await world.let_pass(2)
             await world.store.keep_alive(lease)
         assert await keys(world) == ["mine"]
         gone = asyncio.create_task(_changes(world, start + 1, 1))
-        await world.let_pass(3)
+        await world.let_pass(6)
         assert isinstance((await gone)[0], Deleted)
         assert await keys(world) == []
 

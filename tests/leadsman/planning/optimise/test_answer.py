@@ -13,7 +13,7 @@ from leadsman.cluster.resources import Resources
 from leadsman.planning.backups.backup_plan import BackupScope, BackupSettings, FailureDomain
 from leadsman.planning.backups.reserve import Room
 from leadsman.planning.optimise.choices import NO_NODE, Choice, PodOptions, Problem, greedy_choices
-from leadsman.planning.optimise.cluster_problem import LEAST_NODES, MAX_OPTIONS, model_cluster, restricted
+from leadsman.planning.optimise.cluster_problem import LEAST_NODES, MAX_OPTIONS, ClusterProblem, model_cluster, restricted
 from leadsman.planning.optimise.optimised_plan import OptimisedPlan, broken, plan_of_choices
 from leadsman.planning.situation import Situation
 from tests.leadsman.planning.backups.random_clusters import RACK_LABEL, inputs_of, random_case
@@ -39,12 +39,16 @@ def bounded_pod(name: str, gib: int, where: str = "", **more: Any) -> ClusterPod
     return owned_pod(name, where, Resources(100, gib << 30, 1), labels={"delay_a": "5"}, **more)
 
 
-def plan_of(*pods: ClusterPod, nodes: str = "abc") -> OptimisedPlan:
+def problem_with(*pods: ClusterPod) -> ClusterProblem:
     """Nodes of 8 GiB; b is 1 ms from a, and the others are far."""
     size = Resources(4000, 8 << 30, 20)
-    cluster = cluster_of([ClusterNode(name, name, allocatable=size, ready=True) for name in nodes], pods)
-    matrix = {"a": {"a": 0.1, "b": 1.0} | {name: 50.0 for name in nodes if name not in "ab"}}
-    modelled = model_cluster(Situation(cluster, inputs_of(cluster, matrix)), SETTINGS)
+    cluster = cluster_of([ClusterNode(name, name, allocatable=size, ready=True) for name in "abc"], pods)
+    matrix = {"a": {"a": 0.1, "b": 1.0, "c": 50.0}}
+    return model_cluster(Situation(cluster, inputs_of(cluster, matrix)), SETTINGS)
+
+
+def plan_of(*pods: ClusterPod) -> OptimisedPlan:
+    modelled = problem_with(*pods)
     return plan_of_choices(modelled, greedy_choices(modelled.problem, modelled.start))
 
 
@@ -59,6 +63,12 @@ def test_a_missing_backup_says_bound_room_or_an_unknown_rack_by_count() -> None:
     rack = {"leadsman.dev/backup": "rack"}
     plan = plan_of(bounded_pod("one", 1, "a", annotations=rack))
     assert dict(plan.backups.uncovered)["one"].startswith("the rack of node a is unknown")
+
+
+@pytest.mark.parametrize(("owner_kind", "places"), [("ReplicaSet", "abc"), ("Job", "c"), ("GameServer", "c")])
+def test_a_pod_may_leave_its_node_only_if_pods_of_its_owner_are_ever_moved(owner_kind: str, places: str) -> None:
+    problem = problem_with(bounded_pod("far", 1, "c", owner_kind=owner_kind)).problem
+    assert "".join(problem.room.nodes[each] for each in problem.pods[0].places) == places
 
 
 # Pods with very many options choose among fewer, among which are those that they have.

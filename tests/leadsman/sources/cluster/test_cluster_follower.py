@@ -26,7 +26,7 @@ CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
 
 @asynccontextmanager
 async def following(access: ApiAccess) -> AsyncIterator[ClusterFollower]:
-    async with ApiClient(access, deadline_seconds=5.0) as client:
+    async with ApiClient(access, deadline_seconds=60.0) as client:
         follower = ClusterFollower(client)
         async with running(follower.run()):
             yield follower

@@ -26,7 +26,7 @@ async def following(api: FakeApiServer, *reserved: str) -> AsyncIterator[DeviceF
     async def reserved_uids() -> tuple[str, ...]:
         return reserved
 
-    async with ApiClient(ApiAccess(api.url), deadline_seconds=2.0) as client:
+    async with ApiClient(ApiAccess(api.url), deadline_seconds=60.0) as client:
         one = DeviceFollower(client, reserved_uids=reserved_uids)
         async with running(one.run()):
             await until(lambda: one.nodes.loaded.is_set() and one.pods.loaded.is_set())

@@ -32,7 +32,7 @@ def placeholder(api: FakeApiServer, name: str, uid: str, path: str = PLACEHOLDER
 
 @asynccontextmanager
 async def following(api: FakeApiServer, unix_now: float = UNIX_NOW) -> AsyncIterator[SelfHealingFollower]:
-    async with ApiClient(ApiAccess(api.url), deadline_seconds=2.0) as client:
+    async with ApiClient(ApiAccess(api.url), deadline_seconds=60.0) as client:
         one = SelfHealingFollower(client, "leadsman", lambda: NOW, lambda: unix_now)
         async with running(one.run()):
             await until(lambda: one.state.loaded.is_set() and one.placeholders.loaded.is_set())
@@ -121,7 +121,7 @@ async def test_each_pod_has_its_backup_or_the_reason_why_not(api: FakeApiServer)
         return text
 
     publish(self_healing.BACKUPS.encode(self_healing.BackupMemory(1.0, backups, reasons)))
-    async with ApiClient(ApiAccess(api.url), deadline_seconds=2.0) as client:
+    async with ApiClient(ApiAccess(api.url), deadline_seconds=60.0) as client:
         one = BackupFollower(client, "leadsman")
         async with running(one.reflector.run()):
             await until(lambda: one.reflector.loaded.is_set())

@@ -19,7 +19,7 @@ SETS, JOBS = "/apis/apps/v1/namespaces/default/replicasets", "/apis/batch/v1/nam
 
 @asynccontextmanager
 async def following(api, kind=WorkloadFollower):
-    async with ApiClient(ApiAccess(api.url), deadline_seconds=2.0) as client:
+    async with ApiClient(ApiAccess(api.url), deadline_seconds=60.0) as client:
         one = kind(client)
         async with running((one if kind is WorkloadFollower else one.reflector).run()):
             yield one
