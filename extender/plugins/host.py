@@ -220,11 +220,13 @@ class PluginHost:
         plugins = self.plugins
         active, calls, failures = dict[str, bool](), Counter[str](), Counter[str]()
         for each in plugins:  # a filter and a score may share a name
-            active[each.name] = active.get(each.name, True) and each.is_active
+            answers = each.is_active and each.failures_in_a_row < process.FAILURES_UNTIL_OFF
+            active[each.name] = active.get(each.name, True) and answers
             calls[each.name] += each.calls
             failures[each.name] += each.failures
-        answers = "1 while the plugin answers, 0 while it is off or starting."
-        yield gauge("leadsman_plugin_active", answers, active, "plugin")
+        # A minute after it went off it runs again, which says nothing where no pod is placed meanwhile.
+        help_text = "1 while the plugin answers, 0 while it is starting, or off and has not answered since."
+        yield gauge("leadsman_plugin_active", help_text, active, "plugin")
         yield counter("leadsman_plugin_calls", "Questions to the plugin.", calls, "plugin")
         failed = "Answers of the plugin that were late or of no use, and processes that ended."
         yield counter("leadsman_plugin_failures", failed, failures, "plugin")

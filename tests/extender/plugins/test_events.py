@@ -63,3 +63,14 @@ async def test_the_host_says_once_that_a_plugin_is_off(hosts: Hosts) -> None:
         await until(lambda: changes)
         hosted.host.reconcile()
         assert changes == [("raises", f"decisions go on without it: {hosted.plugins['raises'].problem}")]
+
+
+async def test_a_plugin_that_was_off_counts_as_active_once_it_answers_and_not_once_it_runs(hosts: Hosts) -> None:
+    async with hosts(policy(scores="raises", more=", deadline_ms: 100")) as hosted:
+        plugin = hosted.plugins["raises"]
+        while not plugin.is_off:
+            inputs = hosted.inputs()
+            await asyncio.to_thread(hosted.host.score_nodes, PodInfo("shop", "web"), CandidateNodes(NODES), inputs)
+        plugin._off_until = 0.0  # the minute is over
+        await until(lambda: plugin.is_active)
+        assert [each.value for each in next(hosted.host.families()).samples] == [0.0]
