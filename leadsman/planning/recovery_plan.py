@@ -108,7 +108,9 @@ REPLACED_ELSEWHERE = frozenset({"ReplicaSet", "ReplicationController"})
 def why_withheld(
     name: str, nodes: Mapping[str, NodeVerdict], cluster: Cluster, spent: int, budget: RecoveryBudget
 ) -> str:
-    """Says why nothing may be done about the dead node; "": it may. spent: nodes failed over within the window."""
+    """Says why nothing may be done about the dead node; "": it may. spent: nodes failed over within the window.
+
+    The alert LeadsmanFailoverWithheld knows by their words the reasons that people chose."""
     if not allowed_nodes(len(nodes), budget):
         return "failover is off"
     node = cluster.nodes.get(name)

@@ -15,6 +15,10 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
+from leadsman.cluster.constraints import Taint
+from leadsman.cluster.model import ClusterNode, cluster_of
+from leadsman.kube.names import FAILOVER_ANNOTATION
+from leadsman.planning.recovery_plan import FAILOVER_OFF, SHUTDOWN_TAINT, RecoveryBudget, why_withheld
 from tests.daemonset.conftest import DASHBOARDS, ROOT, panels_of
 from website.metrics_page import metric_families
 
@@ -33,7 +37,7 @@ RTT = 'leadsman_peer_rtt_p50_seconds{node="edge-1",peer="edge-2"}'
 EXPIRES = 'leadsman_tls_certificate_expiry_timestamp_seconds{certificate="server"}'
 RUNNING, MOVED = 'leadsman_move_plan_state{state="running"}', 'leadsman_move_plan_moves{outcome="moved"}'
 SUSPECT = 'leadsman_node_suspect{node="edge-1",verdict="dead",reason="silent"}'
-WITHHELD = 'leadsman_withheld_failover{node="edge-1",reason="budget"}'
+WITHHELD = 'leadsman_withheld_failover{node="edge-1",reason="%s"}'
 SIZE = 'leadsman_etcd_size_ratio{pod="leadsman-etcd-0"}'
 DAY_SECONDS = 86400
 
@@ -55,6 +59,18 @@ def gauge(series: str, firing: int, quiet: int = 0, at_minutes: int = 30) -> Ale
 def counter(series: str, step: int = 1) -> AlertCase:
     """Fires while it grows by so much a minute, and not while it stands."""
     return AlertCase({series: f"0+{step}x200"}, {series: "7x200"})
+
+
+def chosen_reasons() -> list[str]:
+    """Why nothing is done about a dead node where people chose so: nobody is woken up for that."""
+    chosen: list[dict[str, Any]] = [
+        {"unschedulable": True},
+        {"taints": (Taint(SHUTDOWN_TAINT),)},
+        {"annotations": {FAILOVER_ANNOTATION: "off"}},
+    ]
+    clusters = [cluster_of([], []), *(cluster_of([ClusterNode("n", **each)], []) for each in chosen)]
+    reasons = [why_withheld("n", {}, each, 0, RecoveryBudget()) for each in clusters]
+    return [*reasons, why_withheld("n", {}, clusters[0], 0, FAILOVER_OFF)]
 
 
 CASES = {
@@ -106,7 +122,9 @@ CASES = {
     "BindFailures": counter('leadsman_controller_bind_failures_total{cause="bind_refused"}'),
     "NodeSuspect": AlertCase({SUSPECT: "1x60"}, {SUSPECT: "1x20 stale"}),
     "FailedOver": counter('leadsman_recovery_actions_total{action="DeletePod",result="done"}'),
-    "FailoverWithheld": AlertCase({WITHHELD: "1x60"}, {WITHHELD: "1x10 stale"}),
+    "FailoverWithheld": AlertCase(
+        {WITHHELD % "only 1 of 4 agents report": "1x60"}, {WITHHELD % reason: "1x60" for reason in chosen_reasons()}
+    ),
     "BoundedPodUncovered": gauge('leadsman_bounded_pods{coverage="uncovered"}', 2),
     "PlaceholderLost": counter("leadsman_placeholders_lost_total"),
     "PlanStalled": AlertCase({RUNNING: "1x200", MOVED: "3x200"}, {RUNNING: "1x200", MOVED: "0+1x200"}, 120),
