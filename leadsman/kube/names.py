@@ -115,12 +115,7 @@ MIRROR_POD_KEY = "kubernetes.io/config.mirror"
 """The annotation of a pod that shows a static pod of a kubelet."""
 
 SAFE_TO_EVICT_ANNOTATION = "cluster-autoscaler.kubernetes.io/safe-to-evict"
-FOREIGN_ANNOTATIONS = (
-    MIRROR_POD_KEY,
-    SAFE_TO_EVICT_ANNOTATION,
-    EGRESS_BANDWIDTH_KEY,
-    GAS_CARDS_KEY,
-)
+FOREIGN_ANNOTATIONS = (MIRROR_POD_KEY, SAFE_TO_EVICT_ANNOTATION, EGRESS_BANDWIDTH_KEY, GAS_CARDS_KEY)
 """Annotations of others that decide something here, by how their names begin."""
 
 ANNOTATION_PREFIXES = (f"{DOMAIN}/", *FOREIGN_ANNOTATIONS)

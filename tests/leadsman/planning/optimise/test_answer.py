@@ -13,7 +13,13 @@ from leadsman.cluster.resources import Resources
 from leadsman.planning.backups.backup_plan import BackupScope, BackupSettings, FailureDomain
 from leadsman.planning.backups.reserve import Room
 from leadsman.planning.optimise.choices import NO_NODE, Choice, PodOptions, Problem, greedy_choices
-from leadsman.planning.optimise.cluster_problem import LEAST_NODES, MAX_OPTIONS, ClusterProblem, model_cluster, restricted
+from leadsman.planning.optimise.cluster_problem import (
+    LEAST_NODES,
+    MAX_OPTIONS,
+    ClusterProblem,
+    model_cluster,
+    restricted,
+)
 from leadsman.planning.optimise.optimised_plan import OptimisedPlan, broken, plan_of_choices
 from leadsman.planning.situation import Situation
 from tests.leadsman.planning.backups.random_clusters import RACK_LABEL, inputs_of, random_case
