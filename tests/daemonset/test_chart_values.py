@@ -47,6 +47,7 @@ def test_each_part_takes_the_settings_that_users_know_from_other_charts(part: st
     assert metadata["labels"]["cost"] == "none"
     assert container["resources"] == settings["resources"]
     assert "--own-flag=1" in arguments
+    assert part != "etcd" or f"--quota-backend-bytes={350 << 20}" in arguments  # half of its memory
 
 
 def test_alerts_link_to_the_runbooks_where_the_user_publishes_them(template: Template) -> None:
@@ -101,6 +102,7 @@ def test_the_prometheus_of_telemetry_policies_is_reached_by_extenders_and_contro
         ("fullnameOverride=edge", "nameOverride"),
         ("agent.hostNetwrok=true", "hostNetwrok"),
         ("etcd.replicas=2", "/etcd/replicas"),
+        ("etcd.resources.limits.memory=2G", "etcd.resources.limits.memory"),
         ("logLevel=loud", "/logLevel"),
         ("certificates.mode=none", "/certificates/mode"),
         ("profile=all", "/profile"),
