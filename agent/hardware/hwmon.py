@@ -68,7 +68,7 @@ def collect_chip(entry: str, roots: HostRoots) -> Iterator[Sample | SensorFault]
     labels = {
         file[1]: parse_optional_file(f"{path}/{file[0]}", str.strip) or "" for file in files if file[3] == "label"
     }
-    skipped = redundant_sensors(labels)
+    skipped = redundant_sensors(labels) | {file[1] for file in files if file[3] == "fault" and _reads_1(path, file[0])}
     yield from (LABEL(1, chip, sensor, text) for sensor, text in labels.items() if text and sensor not in skipped)
     for file in files:
         sensor, kind, attribute = file[1], file[2], file[3]
@@ -80,6 +80,11 @@ def collect_chip(entry: str, roots: HostRoots) -> Iterator[Sample | SensorFault]
                 yield family(number / divisor, chip, sensor)
             case SensorFault() as fault:
                 yield fault
+
+
+def _reads_1(path: str, name: str) -> bool:
+    """Tells whether the chip says that the sensor is broken, or that none is connected."""
+    return parse_optional_file(f"{path}/{name}", str.strip) == "1"
 
 
 def _link_basename(link: str) -> str:

@@ -102,7 +102,9 @@ def physical_devices(roots: HostRoots) -> list[str]:
     virtual = set(list_directory(f"{roots.sys}/devices/virtual/net"))  # One of each pod, which is not looked at.
     devices = {name: f"{root}/{name}/device" for name in list_directory(root) if name not in virtual}
     # The link of a virtual function is its physical function's.
-    return [name for name, at in devices.items() if os.path.exists(at) and not os.path.exists(f"{at}/physfn")]
+    real = [name for name, at in devices.items() if os.path.exists(at) and not os.path.exists(f"{at}/physfn")]
+    # Azure's accelerated networking: the function is a lower device of the synthetic one, which counts its bytes too.
+    return [name for name in real if os.path.basename(os.path.realpath(f"{root}/{name}/master")) not in real]
 
 
 def _virtual_functions(name: str, device: str) -> Iterator[Sample]:

@@ -62,10 +62,12 @@ def is_never_ready(pod: Pod) -> bool:
 
 
 def all_containers(pod: Pod) -> Iterator[ContainerStatus]:
-    """Yields the status of every container, init containers first: one of them that fails keeps the pod from running
-    too."""
-    yield from pod.status.init_container_statuses
-    yield from pod.status.container_statuses
+    """Yields the status of every container that says something, init containers first: one of them that fails keeps
+    the pod from running too."""
+    mains = pod.status.container_statuses
+    if not mains or any(each.state.terminated is None for each in mains):  # else kubelet stops the sidecars
+        yield from pod.status.init_container_statuses
+    yield from mains
 
 
 def run_seconds(pod: Pod) -> float | None:

@@ -56,7 +56,7 @@ def run_in_folder(args: argparse.Namespace, now: datetime) -> int:
     ends = {name: pair.certificate.not_valid_after_utc for name, pair in pairs.items()}
     for name, end in ends.items():
         print(f"{args.dir / name}.crt  valid until {end:%Y-%m-%d %H:%M} UTC, {(end - now).days} days")
-    return int(any(end - now < timedelta(days=WARN_DAYS) for end in ends.values()))
+    return int(args.action == "show" and any(end - now < timedelta(days=WARN_DAYS) for end in ends.values()))
 
 
 def pairs_due(present: Pairs, args: argparse.Namespace, now: datetime, soon: datetime) -> dict[str, CertificatePair]:

@@ -257,8 +257,13 @@ def _own_metrics(seen: Seen) -> Iterator[Finding]:
 
 def _versions(seen: Seen, our_version: str) -> Iterator[Finding]:
     pods = () if isinstance(seen.pods, Denied) else seen.pods
-    ours = [pod for component in ("agent", "extender", "controller") for pod in pods_of(pods, component)]
-    images = {container["image"] for pod in ours for container in pod["spec"]["containers"]}
+    images = {
+        container["image"]
+        for component in ("agent", "extender", "controller")
+        for pod in pods_of(pods, component)
+        for container in pod["spec"]["containers"]
+        if container["name"] == component  # not what an operator put beside it
+    }
     tags = {image.partition("@")[0].rpartition("/")[2].partition(":")[2] for image in images} - {""}
     if len(tags) > 1:
         yield Finding("versions", Status.WARNING, f"components run {', '.join(sorted(tags))}", "finish the rollout")

@@ -1,6 +1,7 @@
 """What each source gives of a host: of the trees of whole hosts (server, vm, edge), and of files of a test's own."""
 
 import errno
+from pathlib import Path
 
 import pytest
 from msgspec import structs
@@ -90,6 +91,15 @@ def test_a_pods_own_network_is_not_the_nodes(server: HostRoots) -> None:
     assert ("ens1f0",) in values(network.collect_network, mounted, network.RECEIVED_BYTES)
 
 
+def test_the_function_below_a_synthetic_device_counts_nothing_of_its_own(tmp_path: Path) -> None:
+    """As Azure's accelerated networking has it."""
+    root = tmp_path / "sys/class/net"
+    for name in ("eth0", "enP1s1"):
+        (root / name / "device").mkdir(parents=True)
+    (root / "enP1s1/master").symlink_to(root / "eth0")
+    assert network.physical_devices(HostRoots(sys=str(tmp_path / "sys"))) == ["eth0"]
+
+
 # Filesystems.
 
 
@@ -125,6 +135,12 @@ def test_the_hosts_mounts_without_the_hosts_root_are_not_mixed_up(server: HostRo
 
 
 # Sensors.
+
+
+def test_a_sensor_that_its_chip_calls_faulty_has_no_value(tree: Tree) -> None:
+    readings = {"temp1_input": "41000", "temp1_fault": "0", "temp2_input": "127500", "temp2_fault": "1"}
+    roots = tree({f"sys/class/hwmon/hwmon0/{name}": text for name, text in {"name": "x", **readings}.items()})
+    assert values(hwmon.collect_hwmon, roots, hwmon.TEMPERATURE) == {("x", "temp1"): 41.0}
 
 
 def test_one_broken_sensor_leaves_the_others(tree: Tree) -> None:

@@ -20,7 +20,7 @@ def pods():
     up, working = given.running(), given.running(ready=False)
     done = {"ready": False, "state": given.ended(0, "Completed")}
     looping = given.waiting("CrashLoopBackOff", **given.ended(1)) | {"restartCount": 4}
-    starting = given.waiting("PodInitializing")
+    starting, stopped = given.waiting("PodInitializing"), {"state": given.ended(143)}
     return {
         "runs": (given.pod("Running", up), {}),
         "the first of three crashed": (given.pod("Running", given.restarted(1), up, up), {"app": (1, CRASH)}),
@@ -28,6 +28,11 @@ def pods():
         "an init container fails": (given.pod("Pending", starting, init=[looping]), {"init-0": (5, CRASH)}),
         "a job that is done": (given.pod("Succeeded", done, init=[done]), {}),
         "a job that failed": (given.pod("Failed", {"state": given.ended(2)}), {"app": (1, CRASH)}),
+        "a job that is done, and its sidecar stopped": (given.pod("Succeeded", done, init=[stopped]), {}),
+        "a job that failed, and its sidecar stopped": (
+            given.pod("Failed", {"state": given.ended(2)}, init=[stopped]),
+            {"app": (1, CRASH)},
+        ),
         "evicted": (
             given.pod("Failed", {"state": given.ended(137)}, reason="Evicted"),
             {PHASE_MARK: (1, Cause.EVICTED)},

@@ -15,7 +15,10 @@ def pod(
 ) -> dict[str, Any]:
     return {
         "metadata": {"name": f"{component}-{node}", "labels": {"app.kubernetes.io/component": component}},
-        "spec": {"nodeName": node, "containers": [{"image": image}]},
+        "spec": {
+            "nodeName": node,
+            "containers": [{"name": component, "image": image}, {"name": "proxy", "image": "p:7"}],
+        },
         "status": {"conditions": [{"type": "Ready", "status": str(ready)}]},
     }
 
