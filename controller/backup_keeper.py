@@ -233,6 +233,8 @@ class BackupKeeper(Keeper):
         await self._count_lost(cluster)
         unhealthy = self._healed.unhealthy
         situation = await self.tools.situation(cluster, self._views)
+        if not situation.inputs.snapshot.cluster_id:
+            return  # Nothing was read from etcd yet, and what is unknown is no reason to give up room.
         plan, memory = await self.make_plan(lambda: self._plan(situation, unhealthy))
         if not self.tools.is_dry_run:
             node_of = {pod.uid: node for node, pods in placeholders_by_node(cluster).items() for pod in pods}

@@ -144,6 +144,11 @@ class NodeRecovery(Keeper):
                 if reference in plan.state.refused:
                     round_trips.setdefault(reference, {})[backup.node] = rtt_ms
         last = {node: LastRoundTrips(memory.measured_at, rtt_ms) for node, rtt_ms in round_trips.items()}
+        if not memory.measured_at:  # The keeper of backups has not read its own yet.
+            last, owners = (
+                dict(before.last_round_trips),
+                {node: set(uids) for node, uids in before.backup_owners.items()},
+            )
         for node, known in before.last_round_trips.items():
             if node in last and known.rtt_ms == last[node].rtt_ms:
                 last[node] = known  # They were measured before it fell, and no later.

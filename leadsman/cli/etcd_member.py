@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 from leadsman.cli.flags import process_flags
@@ -17,7 +18,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.runtime.http_server import create_ops_app, good_unless, serve
 from leadsman.runtime.process import run_tasks, run_until_stopped
 from leadsman.runtime.scrape import create_registry
-from leadsman.runtime.server_tls import ServerTls, TlsFiles
+from leadsman.runtime.server_tls import ServerTls, TlsFiles, tls_metrics
 from leadsman.runtime.watched_files import UnusableFile
 from leadsman.state.etcd_http import EtcdAccess
 
@@ -89,7 +90,9 @@ async def _serve(
         api = await stack.enter_async_context(ApiClient(api_access, deadline_seconds=REVIEW_WITHIN_SECONDS))
         gateway = Gateway(care.local_url, Clients(api, args.namespace), session)
         ops = create_ops_app(
-            create_registry(gateway.families, care.families), lambda: good_unless(""), lambda: good_unless(care.problem)
+            create_registry(gateway.families, care.families, partial(tls_metrics, tls)),
+            lambda: good_unless(""),
+            lambda: good_unless(care.problem),
         )
         await stack.enter_async_context(serve(create_app(gateway), *split_host_port(args.listen), LIMITS, tls=tls))
         await stack.enter_async_context(serve(ops, *split_host_port(args.ops_listen)))

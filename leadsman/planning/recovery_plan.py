@@ -108,7 +108,15 @@ REPLACED_ELSEWHERE = frozenset({"ReplicaSet", "ReplicationController"})
 def why_withheld(
     name: str, nodes: Mapping[str, NodeVerdict], cluster: Cluster, spent: int, budget: RecoveryBudget
 ) -> str:
-    """Says why nothing may be done about the dead node; "": it may. spent: nodes failed over within the window.
+    """Says why the dead node may not be taken up; "": it may. spent: nodes failed over within the window."""
+    allowed = allowed_nodes(len(nodes), budget)
+    if reason := why_left_alone(name, nodes, cluster, budget):
+        return reason
+    return f"nodes failed over in {budget.window_seconds:g} s: {spent} of {allowed} allowed" if spent >= allowed else ""
+
+
+def why_left_alone(name: str, nodes: Mapping[str, NodeVerdict], cluster: Cluster, budget: RecoveryBudget) -> str:
+    """Says why nothing may be done about the dead node, also where it was taken up before; "": it may.
 
     The alert LeadsmanFailoverWithheld knows by their words the reasons that people chose."""
     if not allowed_nodes(len(nodes), budget):
@@ -116,21 +124,25 @@ def why_withheld(
     node = cluster.nodes.get(name)
     if node is None:
         return f"node {name} was deleted"
-    return _node_says_no(node) or _cluster_says_no(node, nodes, cluster, spent, budget)
+    return _node_says_no(node) or _cluster_says_no(node, nodes, cluster, budget)
 
 
 def _node_says_no(node: ClusterNode) -> str:
     if node.annotations.get(FAILOVER_ANNOTATION) == "off":
         return f"annotation {FAILOVER_ANNOTATION} is off"
-    if node.unschedulable:
+    if node.unschedulable and not _is_out_of_service(node):  # remediators cordon it first
         return "it is cordoned: somebody works on it"
     if any(taint.key == SHUTDOWN_TAINT for taint in node.taints):
         return "it is being shut down"
     return ""
 
 
+def _is_out_of_service(node: ClusterNode) -> bool:
+    return any(taint.key == OUT_OF_SERVICE_TAINT for taint in node.taints)
+
+
 def _cluster_says_no(
-    node: ClusterNode, nodes: Mapping[str, NodeVerdict], cluster: Cluster, spent: int, budget: RecoveryBudget
+    node: ClusterNode, nodes: Mapping[str, NodeVerdict], cluster: Cluster, budget: RecoveryBudget
 ) -> str:
     fresh = sum(each.reports for each in nodes.values())
     if fresh < budget.fresh_ratio * len(nodes):
@@ -139,9 +151,6 @@ def _cluster_says_no(
     silent = sum(each.state is not NodeHealth.HEALTHY for each in zone)
     if node.zone and len(zone) > 1 and silent > budget.silent_zone_ratio * len(zone):
         return f"{silent} of {len(zone)} nodes of zone {node.zone} are not healthy"
-    allowed = allowed_nodes(len(nodes), budget)
-    if spent >= allowed:
-        return f"nodes failed over in {budget.window_seconds:g} s: {spent} of {allowed} allowed"
     return ""
 
 
@@ -157,7 +166,7 @@ def why_stays(pod: ClusterPod, node: ClusterNode, cluster: Cluster, backup: PodB
         return f"its annotation {FAILOVER_ANNOTATION} is off"
     if pod.mirror:
         return "it is a static pod"
-    out_of_service = any(taint.key == OUT_OF_SERVICE_TAINT for taint in node.taints)
+    out_of_service = _is_out_of_service(node)
     if pod.owner_kind == "StatefulSet" and not out_of_service:
         return f"a StatefulSet's pod must not run twice; set {OUT_OF_SERVICE_TAINT} once the node is off"
     if pod.owner_kind == "Job" and asked != "on":
@@ -186,33 +195,44 @@ def plan_recovery(
     state = replace(
         state,
         spent=tuple(min(at, now) for at in state.spent if now - at < budget.window_seconds),
-        holds=tuple(hold for hold in state.holds if hold.until > now),
+        # As long as promised, also where another leader's clock was ahead.
+        holds=tuple(
+            replace(hold, until=min(hold.until, now + budget.hold_seconds)) for hold in state.holds if hold.until > now
+        ),
     )
     state = _admit_dead(nodes, cluster, state, budget, now)
-    step = _Step(cluster, backups, budget, now)
-    dead = {name: step.take(name, recovery, nodes.get(name)) for name, recovery in state.dead.items()}
+    step = _Step(nodes, cluster, backups, budget, now)
+    dead = {name: step.take(name, recovery) for name, recovery in state.dead.items()}
     for name, node in cluster.nodes.items():
         if name not in state.dead:
             step.let_in(node, "no failover of it is known")
     going_on = {name: recovery for name, recovery in dead.items() if recovery is not None}
     bound = {uid for each in going_on.values() for uid, pod in each.pods.items() if pod.bound_at is not None}
     holds = tuple(hold for hold in (*state.holds, *step.holds) if hold.pod_uid not in bound)
-    state = replace(state, dead=going_on, holds=holds)
+    state = replace(state, dead=going_on, holds=holds, withheld={**state.withheld, **step.withheld})
     return RecoveryPlan(tuple(step.actions), state, step.stays)
 
 
 class _Step:
     """One step in the making."""
 
-    def __init__(self, cluster: Cluster, backups: Mapping[str, PodBackup], budget: RecoveryBudget, now: float) -> None:
-        self._cluster, self._backups, self._budget, self._now = cluster, backups, budget, now
+    def __init__(
+        self,
+        nodes: Mapping[str, NodeVerdict],
+        cluster: Cluster,
+        backups: Mapping[str, PodBackup],
+        budget: RecoveryBudget,
+        now: float,
+    ) -> None:
+        self._nodes, self._cluster, self._backups, self._budget, self._now = nodes, cluster, backups, budget, now
         self.actions: list[RecoveryAction] = []
         self.holds: list[Hold] = []
         self.stays: dict[str, str] = {}
+        self.withheld: dict[str, str] = {}
 
-    def take(self, name: str, recovery: DeadNode, observed: NodeVerdict | None) -> DeadNode | None:
+    def take(self, name: str, recovery: DeadNode) -> DeadNode | None:
         """Returns the next step for one dead node; None: it is over."""
-        node = self._cluster.nodes.get(name)
+        node, observed = self._cluster.nodes.get(name), self._nodes.get(name)
         if node is None:
             return None
         if node.uid != recovery.uid:
@@ -224,12 +244,15 @@ class _Step:
                 return recovery
             self.let_in(node, "the node is healthy again")
             return None
+        if reason := why_left_alone(name, self._nodes, self._cluster, self._budget):
+            self.withheld[name] = reason
+            return recovery
         if not _has_taint(node):
             self.actions.append(TaintNode(name, node.uid, recovery.reason))
             return recovery
         recovery = replace(recovery, tainted_at=recovery.tainted_at or self._now)
-        if observed is not None and Truth.FALSE in observed.signals.truths:
-            return recovery  # It gave a sign of life: nothing more is taken from it.
+        if observed is None or observed.state is NodeHealth.HEALTHY or Truth.FALSE in observed.signals.truths:
+            return recovery  # It gave a sign of life, or a new leader knows nothing of it yet: nothing more is taken.
         return self._recover_pods(node, recovery)
 
     def let_in(self, node: ClusterNode, reason: str) -> None:

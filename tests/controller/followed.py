@@ -40,7 +40,9 @@ def delays(*rtt_ms: Sequence[float], nodes: Sequence[str] = EDGES) -> DelayMatri
 
 def inputs_of(*views: DelayView) -> DecisionInputs:
     """At 100 s, of what these measured, while no workload runs."""
-    return DecisionInputs(Snapshot(), Policy(), 100.0, workloads=WorkloadIndex({}, 100.0), delay_views=views)
+    return DecisionInputs(
+        Snapshot(cluster_id="c"), Policy(), 100.0, workloads=WorkloadIndex({}, 100.0), delay_views=views
+    )
 
 
 def event_writer(client: ApiClient) -> EventWriter:

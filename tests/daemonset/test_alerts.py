@@ -115,7 +115,7 @@ CASES = {
     "NoLeader": AlertCase(
         {f'leadsman_controller_leader{{pod="{pod}"}}': "0x60" for pod in "ab"},
         {'leadsman_controller_leader{pod="a"}': "0x60", 'leadsman_controller_leader{pod="b"}': "1x60"},
-        firing_too={f'up{{job="leadsman/leadsman-controller",pod="{pod}"}}': "0x60" for pod in "ab"},
+        firing_too={'leadsman_controller_leader{pod="a"}': "1x10 stale"},
     ),
     "ControllerStopped": gauge("leadsman_controller_stopped", 1),
     "WithheldLong": gauge("leadsman_controller_withheld_actions", 3, at_minutes=90),

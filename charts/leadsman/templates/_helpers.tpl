@@ -198,21 +198,21 @@ capabilities:
 {{- end }}
 
 {{- define "leadsman.toPrometheus" -}}
-{{- $url := regexFind "prometheus=[^,]+" (include "leadsman.deviceSources" .) | trimPrefix "prometheus=" | urlParse }}
 - to:
     - namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: {{ .Values.networkPolicy.monitoringNamespace }}}}
-  ports:
-    - {port: {{ regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default (eq $url.scheme "https" | ternary "443" "80") }}, protocol: TCP}
 {{- end }}
 
 {{- define "leadsman.toNamesAndAPIServer" -}}
 - ports:
     - {port: 53, protocol: UDP}
     - {port: 53, protocol: TCP}
+    - {port: 5353, protocol: UDP}
+    - {port: 5353, protocol: TCP}
 # The API server: on the host network, so only its usual ports can be named.
 - ports:
     - {port: 443, protocol: TCP}
     - {port: 6443, protocol: TCP}
+    - {port: 16443, protocol: TCP}
 {{- end }}
 
 {{/* Egress to etcd's gateways */}}

@@ -29,11 +29,15 @@ from leadsman.planning.backups.backup_plan import (
 )
 from leadsman.planning.backups.reserve import Columns, Ints, ReserveLedger, named_reserves
 from leadsman.planning.situation import Situation, counted
+from leadsman.state.snapshot import Freshness
 
 NO_BACKUPS: Mapping[str, str] = {}
 
 _SAVES_SHARE = 1e-9
 """An improvement saves more than rounding."""
+
+UNCONFIRMED = (Freshness.STALE, Freshness.PROVISIONAL)
+"""A node is measured, but nobody knows how it is now. One without an agent is silent, and judged by other sources."""
 
 _PLENTY = 1 << 60
 """Says what is left of a resource that a pod does not ask for."""
@@ -49,17 +53,20 @@ def plan_backups(
 
     previous: UID → backup node so far. It stays where it still holds.
     unhealthy: nodes that are dead or suspect. None becomes a backup, and a pod on one or bound to one keeps the backup
-    that it has: delays to a dead node cannot be measured, and now its pods need their backups.
+    that it has: delays to a dead node cannot be measured, and now its pods need their backups. So do pods that have to
+    do with a node whose last report is old, as all are while etcd is away: what is unknown is no reason to give up
+    room.
 
     Room that placeholders take counts as free: it is what is being planned.
     """
     planner = Planner(situation.changed(_placeholders(situation.cluster)), settings, unhealthy)
     kept = [pod for pod in planner.order if previous.get(pod.uid) in situation.cluster.nodes]
     for pod in kept:
-        if planner.is_frozen(pod) and previous[pod.uid] not in unhealthy:
-            planner.put(pod, previous[pod.uid])
+        node = previous[pod.uid]
+        if planner.is_frozen(pod, node) and node not in unhealthy:
+            planner.put(pod, node)
         else:
-            planner.cover(pod, [previous[pod.uid]])
+            planner.cover(pod, [node])
     planner.cover_others()
     planner.improve()
     planner.settle()
@@ -84,6 +91,8 @@ class Planner:
     def __init__(self, situation: Situation, settings: BackupSettings, unhealthy: Set[str] = frozenset()) -> None:
         self._situation, self._settings, self._unhealthy = situation, settings, unhealthy
         self._cluster = cluster = situation.cluster
+        states, now = situation.inputs.snapshot.nodes, situation.inputs.now
+        self._unmeasured = unhealthy | {node for node, state in states.items() if state.freshness(now) in UNCONFIRMED}
         self._with_quota = {namespace for namespace, _ in cluster.quotas}
         self._domains = FailureDomains(cluster, situation.inputs, settings.rack_label)
         self._bounded = {uid: pod for uid, pod in situation.bounded.items() if pod.node}
@@ -150,9 +159,13 @@ class Planner:
         self.uncovered[pod.uid] = Uncovered(counted(refused))
         return False
 
-    def is_frozen(self, pod: ClusterPod) -> bool:
-        """Tells whether the pod is on an unhealthy node or bound to one."""
-        return pod.node in self._unhealthy or not self._unhealthy.isdisjoint(self._situation.reference_nodes(pod))
+    def is_frozen(self, pod: ClusterPod, backup: str = "") -> bool:
+        """Tells whether the pod is on a node to which no delay can be measured now, is bound to one, or has its backup
+        there."""
+        if not backup and pod.uid in self.backups:
+            backup = self.backups[pod.uid].node
+        concerned = {pod.node, backup, *self._situation.reference_nodes(pod)}
+        return not self._unmeasured.isdisjoint(concerned)
 
     def put(self, pod: ClusterPod, node: str) -> None:
         """Makes the node the pod's backup."""

@@ -13,12 +13,10 @@ from leadsman.cli.doctor_checks import Denied, Seen, Status, diagnose
 def pod(
     component: str, node: str = "edge-1", *, ready: bool = True, image: str = "registry:5000/leadsman:1.0"
 ) -> dict[str, Any]:
+    containers = [{"name": component, "image": image}, {"name": "proxy", "image": "p:7"}]
     return {
         "metadata": {"name": f"{component}-{node}", "labels": {"app.kubernetes.io/component": component}},
-        "spec": {
-            "nodeName": node,
-            "containers": [{"name": component, "image": image}, {"name": "proxy", "image": "p:7"}],
-        },
+        "spec": {"nodeName": node, "containers": containers},
         "status": {"conditions": [{"type": "Ready", "status": str(ready)}]},
     }
 

@@ -14,6 +14,8 @@ from leadsman.planning.backups.backup_plan import Backup, BackupPlan, BackupSett
 from leadsman.planning.backups.planner import plan_backups
 from leadsman.planning.backups.reserve import two_failures
 from leadsman.planning.situation import Situation
+from leadsman.state.snapshot import Snapshot
+from tests.leadsman.decision import make
 from tests.leadsman.planning.backups.random_clusters import MIB, RACK_LABEL, inputs_of, random_case
 from tests.leadsman.planning.moves.movable_pods import of_app, owned_pod
 
@@ -159,6 +161,18 @@ def test_backups_while_a_node_is_unhealthy(
     situation = Situation(cluster, inputs_of(cluster, distances(cluster, near)))
     plan = plan_backups(situation, SETTINGS, {"web-1": "edge-3"}, unhealthy={unhealthy})
     assert plan.backups["web-1"].node == backup
+
+
+@pytest.mark.parametrize("state", ["stale", "provisional"])
+@pytest.mark.parametrize("concerned", ["edge-1", "edge-2", "edge-3"])
+def test_a_backup_stays_while_nobody_knows_whether_it_still_holds(state: str, concerned: str) -> None:
+    """web-1 is on edge-2, bound to edge-1; its backup edge-3 would be too far. As when etcd is away."""
+    cluster = cluster_with({"edge-1": [], "edge-2": ["web-1"], "edge-3": []})
+    inputs = replace(inputs_of(cluster, distances(cluster, {("edge-1", "edge-2")})), now=make.NOW)
+    snapshot = Snapshot({concerned: make.state({}, freshness=state)})
+    for known, kept in ((Snapshot(), False), (snapshot, True)):
+        plan = plan_backups(Situation(cluster, replace(inputs, snapshot=known)), SETTINGS, {"web-1": "edge-3"})
+        assert (plan.backups["web-1"].node == "edge-3") is kept
 
 
 def test_a_quota_without_room_for_another_pod_leaves_it_uncovered() -> None:

@@ -132,10 +132,12 @@ def test_a_stateful_pod_goes_once_somebody_says_that_the_node_is_off() -> None:
     ],
 )
 def test_a_node_that_somebody_works_on_or_that_says_no_is_left_alone(stated: dict[str, Any], reason: str) -> None:
-    plan = step(cluster(pod("web-1"), **stated))
-    assert plan.actions == ()
-    assert plan.state.withheld["edge-1"].startswith(reason)
-    assert "edge-1" in plan.state.refused
+    """Also once it was taken up."""
+    for before in (NOTHING_DONE, step(cluster(pod("web-1"))).state):
+        plan = step(cluster(pod("web-1"), **stated), state=before)
+        assert plan.actions == ()
+        assert plan.state.withheld["edge-1"].startswith(reason)
+        assert "edge-1" in plan.state.refused
 
 
 def test_of_three_that_die_one_is_failed_over_and_two_are_withheld() -> None:
@@ -170,10 +172,11 @@ def test_a_node_that_returns_is_let_in_after_a_while_and_stays_refused_until_the
 
 
 def test_a_node_that_gives_a_sign_of_life_loses_nothing_more() -> None:
-    """Its kubelet renews its Lease again; hours later another node has room for its pod."""
+    """Its kubelet renews its Lease again, or a new leader knows nothing of it yet; hours later another node has room
+    for its pod."""
     there, dead = cluster(pod("web-1")), step(cluster(pod("web-1"))).state
-    alive = observed(edge_1=verdict(NodeHealth.SUSPECT))
-    assert step(tainted(there), alive, dead, now=NOW + 7200).actions == ()
+    for seen in (verdict(NodeHealth.SUSPECT), verdict(NodeHealth.HEALTHY, fresh=False)):
+        assert step(tainted(there), observed(edge_1=seen), dead, now=NOW + 7200).actions == ()
 
 
 def test_a_deletion_that_is_refused_is_asked_for_again_and_releases_no_more_room() -> None:
