@@ -12,7 +12,7 @@ from random import Random
 
 from prometheus_client import Metric
 
-from leadsman.kube.errors import ApiError, Conflict, InvalidRequest, Unavailable
+from leadsman.kube.errors import ApiError, InvalidRequest, Unavailable
 from leadsman.rewards.incident_causes import IncidentCause
 from leadsman.runtime.backoff import Backoff
 from leadsman.runtime.problem_log import ProblemLog
@@ -141,11 +141,8 @@ def blamed_cause(error: ApiError) -> IncidentCause | None:
     """Returns the incident that a failed bind is for its node; None: the node is not to blame.
 
     The API server's answer says it. Without an answer, the node is blamed only when the call timed out. A pod that is
-    deleted or already bound, a missing role and an unreachable API server blame no node.
+    deleted, gated or already bound (404, 409), a missing role and an unreachable API server blame no node.
     """
     if isinstance(error, Unavailable):
         return IncidentCause.BIND_TIMEOUT if isinstance(error.__cause__, TimeoutError) or error.status == 504 else None
-    refused = isinstance(error, InvalidRequest) or (
-        isinstance(error, Conflict) and "already assigned" not in str(error)
-    )
-    return IncidentCause.BIND_REFUSED if refused else None
+    return IncidentCause.BIND_REFUSED if isinstance(error, InvalidRequest) else None

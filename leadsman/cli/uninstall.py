@@ -14,7 +14,7 @@ from leadsman.cli.flags import process_flags
 from leadsman.cli.flags.options import CommandFailed, Options
 from leadsman.cli.output import progress
 from leadsman.kube.client import ApiClient, PatchType
-from leadsman.kube.errors import ApiError, Forbidden, NotFound
+from leadsman.kube.errors import ApiError, Forbidden, NotFound, Unavailable
 from leadsman.kube.names import (
     DOMAIN,
     OWNERSHIP_ANNOTATION,
@@ -58,7 +58,10 @@ def main(args: argparse.Namespace) -> int:
 async def _uninstall(args: argparse.Namespace) -> int:
     async with ApiClient(process_flags.operator_api_access(args)) as client:
         with progress("looks for what is ours in the cluster"):
-            objects, nodes = await find_objects(client), list[NodeChange]()
+            unseen = dict[str, ApiError]()
+            objects, nodes = await find_objects(client, unseen), list[NodeChange]()
+        for what, error in unseen.items():
+            print(f"not looked at: {what}: {error}", file=sys.stderr)
         if args.keep is not None:
             kept = _named(args.keep)
             deployed = [each for each in objects if each.manager == KUSTOMIZE]
@@ -71,16 +74,17 @@ async def _uninstall(args: argparse.Namespace) -> int:
         rows += [(each.kind, each.namespace, each.name, each.because) for each in objects]
         rows += [("Node", "", each.node, f"has {', '.join(each.parts)}") for each in nodes]
         if len(rows) == 1:
-            print("nothing of Leadsman is in the cluster")
-            return 0
+            print("nothing of Leadsman is in what was looked at" if unseen else "nothing of Leadsman is in the cluster")
+            return int(bool(unseen))
         print("\n".join(align_columns(rows)))
         if not args.delete:
             print("\nnothing was changed; --delete deletes these objects and what these nodes have", file=sys.stderr)
             return 1
-        failed = [await _failed(f"Node {each.node}", _take_off(client, each)) for each in nodes]
-        for each in sorted(objects, key=_deletion_rank):
-            failed.append(await _failed(f"{each.kind} {each.name}", client.delete(each.path)))
-        return int(any(failed))
+        ranked = sorted(objects, key=_deletion_rank)
+        failed = [await _failed(f"{each.kind} {each.name}", client.delete(each.path)) for each in ranked]
+        # Nodes come last: a controller that runs would put its marks back.
+        failed += [await _failed(f"Node {each.node}", _take_off(client, each)) for each in nodes]
+        return int(any(failed) or bool(unseen))
 
 
 def _named(manifests: Path) -> set[tuple[str, str, str]]:
@@ -146,11 +150,12 @@ class Leftover(Struct, frozen=True):
     manager: str
 
 
-async def find_objects(client: ApiClient) -> list[Leftover]:
-    """Finds all objects that are ours. A kind that may not be listed is left out. Raises ApiError."""
+async def find_objects(client: ApiClient, unseen: dict[str, ApiError]) -> list[Leftover]:
+    """Finds all objects that are ours. unseen: is given the kinds and groups that could not be listed. Raises
+    ApiError."""
     # An object may be served by two groups, as Events are.
     found: dict[str, Leftover] = {}
-    async for base, resource in _resources(client):
+    async for base, resource in _resources(client, unseen):
         plural, kind = resource["name"], resource["kind"]
         try:
             async for item in _listed(client, f"{base}/{plural}"):
@@ -160,20 +165,25 @@ async def find_objects(client: ApiClient) -> list[Leftover]:
                     path = f"{base}/{f'namespaces/{namespace}/' if namespace else ''}{plural}/{name}"
                     manager = (metadata.get("labels") or {}).get(MANAGER_LABEL, "")
                     found.setdefault(metadata["uid"], Leftover(kind, namespace, name, because, path, manager))
-        except (Forbidden, NotFound):
+        except NotFound:
             continue
+        except (Forbidden, Unavailable) as error:
+            unseen[f"{plural} of {base.removeprefix('/apis/').removeprefix('/api/')}"] = error
     return sorted(found.values(), key=lambda each: (each.kind, each.namespace, each.name))
 
 
-async def _resources(client: ApiClient) -> AsyncIterator[tuple[str, Mapping[str, Any]]]:
+async def _resources(client: ApiClient, unseen: dict[str, ApiError]) -> AsyncIterator[tuple[str, Mapping[str, Any]]]:
     """Yields (path of the version, resource) of all that can be listed and deleted, each group in its preferred
-    version."""
+    version. The server of a group may be away, as that of metrics."""
     groups = await client.get("/apis", dict)
     bases = ["/api/v1", *(f"/apis/{group['preferredVersion']['groupVersion']}" for group in groups["groups"])]
     for base in bases:
         try:
             served = await client.get(base, dict)
         except NotFound:
+            continue
+        except (Forbidden, Unavailable) as error:
+            unseen[base.removeprefix("/apis/")] = error
             continue
         for resource in served["resources"]:
             if "/" not in resource["name"] and {"list", "delete"} <= set(resource["verbs"]):

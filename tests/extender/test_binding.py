@@ -65,15 +65,15 @@ async def test_a_name_that_is_none_is_refused_and_nothing_is_posted(api: FakeApi
 
 # Binds that failed: which of them blame the node, and what the store is told.
 
-REFUSED = Conflict("API server: 409 Operation cannot be fulfilled on pods/binding", 409)
+REFUSED = InvalidRequest("API server: 422 host name is wrong", 422)
 
 
 @pytest.mark.parametrize(
     ("error", "cause"),
     [
         (REFUSED, IncidentCause.BIND_REFUSED),
-        (InvalidRequest("API server: 422 host name is wrong", 422), IncidentCause.BIND_REFUSED),
         (Conflict("API server: 409 pod a is already assigned to node b", 409), None),
+        (Conflict("API server: 409 pod a is being deleted, cannot be assigned to a host", 409), None),
         (NotFound("API server: 404 pods a not found", 404), None),
         (Forbidden("API server: 403 a role is missing", 403), None),
         (TooManyRequests("API server: 429", 429), None),

@@ -23,7 +23,7 @@ export function groupMap(answer, signal) {
         marks: { lost: isMostlyLost(lost[i][j], measured[i][j]), outlier: outlierBlocks.has(`${i} ${j}`) },
       }),
       describe: (i, j) => describeBlock(answer, i, j),
-      open: (i, j) => (location.hash = link(["delays", "tile", i, j])),
+      open: (i, j) => (location.hash = link(["delays", "tile", groups[i].id, groups[j].id])),
     },
     signal,
   );

@@ -8,13 +8,16 @@ export function delays(root, _parameters, signal) {
   const map = panel("Round trips", { class: "map-panel" });
   const side = element("div", { class: "side findings-first" });
   root.append(element("div", { class: "with-side" }, map, side));
+  const ofPicture = renewed(signal);
   return async () => {
     const [groups, lost] = await Promise.all([
       get("/delays/groups", {}, signal),
       get("/delays/lost", { limit: MOST_NAMED }, signal),
     ]);
     const nodes = groups.groups.reduce((sum, group) => sum + group.nodes, 0);
-    side.replaceChildren(standsOut(groups, lost), questions());
+    // Not the questions: what is being typed stays.
+    if (side.firstChild) side.firstChild.replaceWith(standsOut(groups, lost));
+    else side.append(standsOut(groups, lost), questions());
     if (!nodes) {
       map.replaceChildren(
         map.firstChild,
@@ -30,12 +33,23 @@ export function delays(root, _parameters, signal) {
       return;
     }
     const few = nodes <= MOST_CELLS;
-    const next = few ? await nodeMap({ nodes }, signal) : groupMap(groups, signal);
+    const next = few ? await nodeMap({ nodes }, ofPicture()) : groupMap(groups, ofPicture());
     map.querySelector("h2").textContent = few
       ? `Round trips, ${plural(nodes, "node")}`
       : `Round trips, ${count(nodes)} nodes in ${plural(groups.groups.length, "group")}`;
     map.replaceChildren(map.firstChild, next.body);
     next.draw();
+  };
+}
+
+/** What a picture listens to ends with the view, and with the next picture. */
+function renewed(signal) {
+  let last = new AbortController();
+  signal.addEventListener("abort", () => last.abort());
+  return () => {
+    last.abort();
+    last = new AbortController();
+    return last.signal;
   };
 }
 
@@ -50,10 +64,11 @@ export function delaysTile(root, { row, column }, signal) {
   );
   const map = panel("Round trips", { class: "map-panel" });
   root.append(back, map);
+  const ofPicture = renewed(signal);
   return async () => {
     const { groups } = await get("/delays/groups", {}, signal);
-    const [i, j] = [Number(row), Number(column)];
-    if (!groups[i] || !groups[j]) {
+    const [i, j] = [row, column].map((id) => groups.findIndex((each) => String(each.id) === id));
+    if (i < 0 || j < 0) {
       map.replaceChildren(
         map.firstChild,
         empty("There is no such group any more: groups are made again as delays change."),
@@ -62,7 +77,7 @@ export function delaysTile(root, { row, column }, signal) {
     }
     const offset = (index) => groups.slice(0, index).reduce((sum, group) => sum + group.nodes, 0);
     const area = { rowOffset: offset(i), columnOffset: offset(j), rows: groups[i].nodes, columns: groups[j].nodes };
-    const next = await nodeMap(area, signal);
+    const next = await nodeMap(area, ofPicture());
     const title = i === j ? `Within ${groups[i].label}` : `${groups[i].label} to ${groups[j].label}`;
     back.lastChild.textContent = title;
     map.querySelector("h2").textContent = `${title}: ${count(groups[i].nodes)} × ${plural(groups[j].nodes, "node")}`;

@@ -41,7 +41,14 @@ const VIEWS = new Map([
 ]);
 const TAB_OF = { "what-if": "pods" };
 /** Sections of an event that a view shows, by the first segment of its address. */
-const SECTIONS = { delays: ["delays", "nodes"], within: [], pods: ["decisions"], "what-if": [] };
+const SECTIONS = {
+  delays: ["delays", "nodes"],
+  within: [],
+  pods: ["decisions"],
+  "what-if": [],
+  rewards: ["nodes"],
+  health: ["nodes", "decisions"],
+};
 
 const view = document.getElementById("view");
 let current = { refresh: async () => {}, stop: new AbortController() };
@@ -202,7 +209,7 @@ function changed(sections) {
   const first = currentPlace().segments[0];
   const shown = SECTIONS[first] ?? [first];
   // What somebody types in, or has come to by keys, is not replaced below them.
-  const typing = view.querySelector("textarea:focus, a:focus-visible, button:focus-visible") !== null;
+  const typing = view.querySelector("textarea:focus, canvas:focus, a:focus-visible, button:focus-visible") !== null;
   if (
     !typing &&
     !view.hasAttribute("aria-busy") &&

@@ -8,7 +8,7 @@ export function rewards(root, _parameters, signal, query) {
   const pager = element("div", { class: "controls" });
   const load = async () => {
     const answer = await get("/rewards", { search: asked.search, cursor: asked.cursors.at(-1), limit: 50 }, signal);
-    body.replaceChildren(matrix(answer));
+    body.replaceChildren(matrix(answer, asked.search));
     pager.replaceChildren(...pageButtons(answer.nodes, asked, load));
   };
   const search = element("input", {
@@ -45,9 +45,13 @@ export function rewards(root, _parameters, signal, query) {
   return load;
 }
 
-function matrix({ pod_types: types, nodes, cells }) {
-  if (!types.length) return empty("No reward yet. An agent writes one when pods with a label podtype, app or name have run on its node for some minutes.");
-  if (!nodes.items.length) return empty("No node or pod type matches: try a shorter part of its name.");
+function matrix({ pod_types: types, nodes, cells }, searched) {
+  if (!types.length)
+    return empty(
+      searched
+        ? "No node or pod type matches: try a shorter part of its name."
+        : "No reward yet. An agent writes one when pods with a label podtype, app or name have run on its node for some minutes.",
+    );
   const head = element(
     "tr",
     {},

@@ -1,6 +1,6 @@
 import { get } from "./api.js";
 import { nodeInput, table } from "./controls.js";
-import { anchor, count, element, empty, link, ms, orUnknown, panel, plural, shortNumber } from "./dom.js";
+import { anchor, count, element, empty, link, ms, orUnknown, panel, plural } from "./dom.js";
 import { extent, withinMap } from "./within_map.js";
 
 const LEAST_MS = 0.1;
@@ -191,7 +191,7 @@ function summarise({ node, bound_ms: bound, items }) {
       "p",
       { class: "quiet" },
       "As a label on a pod: ",
-      element("code", {}, `delay_${node}: "${shortNumber(bound).replace(/\.?0+$/, "")}"`),
+      element("code", {}, `delay_${node}: "${bound}"`),
     ),
   ];
 }

@@ -27,7 +27,7 @@ def places(url: PageUrl) -> Sequence[str]:
     first, last = url.nodes[0], url.nodes[-1]
     return (
         "#/delays",
-        "#/delays/tile/0/1",
+        "#/delays/tile/zone-b/zone-c",
         "#/delays/change",
         "#/delays/lost",
         f"#/delays/{first}/{url.nodes[1]}",

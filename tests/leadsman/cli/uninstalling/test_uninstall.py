@@ -1,0 +1,28 @@
+"""`leadsman uninstall` where it is not shown everything."""
+
+from aiohttp import web
+
+from leadsman.runtime.http_server import serve
+from tests.leadsman.cli.conftest import Called
+
+
+async def test_what_it_could_not_look_at_is_named_and_not_taken_for_nothing(called: Called) -> None:
+    """The user may not list Secrets, and the server of another group is away."""
+    kinds = {"secrets": "Secret", "nodes": "Node"}
+    answers = {
+        "/apis": {"groups": [{"preferredVersion": {"groupVersion": "metrics.k8s.io/v1beta1"}}]},
+        "/api/v1": {"resources": [{"name": n, "kind": kinds[n], "verbs": ["list", "delete"]} for n in kinds]},
+        "/api/v1/nodes": {"metadata": {}, "items": []},
+    }
+
+    async def answer(request: web.Request) -> web.Response:
+        status = 200 if request.path in answers else 403 if request.path.endswith("secrets") else 503
+        return web.json_response(answers.get(request.path, {"message": "no"}), status=status)
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", answer)
+    async with serve(app, "127.0.0.1", 0) as port:
+        code, out, said = await called("uninstall", f"--kube-api=http://127.0.0.1:{port}")
+    assert (code, out) == (1, "nothing of Leadsman is in what was looked at\n")
+    assert "not looked at: secrets of v1: " in said
+    assert "not looked at: metrics.k8s.io/v1beta1: " in said
