@@ -256,8 +256,8 @@ class Replacement(Keeper):
     def _tell(self, before: MoverState, plan: ReplacementPlan) -> None:
         """Writes Events: how moves ended, what became of a plan, and for each pod without a fix why, once for each
         reason."""
-        progress = plan.memory.state.progress
-        if progress is not None and (before.progress is None or before.progress.state is not progress.state):
+        progress, earlier = plan.memory.state.progress, before.progress
+        if progress and (not earlier or (earlier.plan, earlier.state) != (progress.plan, progress.state)):
             self._tell_progress(progress)
         for ended in plan.ended:
             self.ended[ended.result] += 1

@@ -12,6 +12,7 @@ from controller.keeper import DocumentObject
 from leadsman.cli.flags import process_flags
 from leadsman.cli.flags.options import CommandFailed, Options
 from leadsman.cli.flags.values import file_to_write, namespace_name
+from leadsman.cli.plan_inputs import planned_backups
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, Conflict
 from leadsman.planning.backups.backup_plan import BackupSettings
@@ -36,7 +37,7 @@ def plan_output_options(add: Options) -> None:
 
 def backup_settings(args: argparse.Namespace) -> BackupSettings | None:
     """Returns how backups are kept by the flags of `plan_output_options` and of the input; None: they are not kept."""
-    return None if args.no_backups else BackupSettings(rack_label=args.rack_label)
+    return None if args.no_backups else planned_backups(args)
 
 
 def write_plan(plan: MovePlan, args: argparse.Namespace) -> None:

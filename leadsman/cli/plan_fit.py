@@ -13,10 +13,9 @@ from msgspec.structs import replace
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import existing_file, positive_int
 from leadsman.cli.output import document, progress
-from leadsman.cli.plan_inputs import PlanInput, plan_input_options, read_input_with_plugins
+from leadsman.cli.plan_inputs import PlanInput, plan_input_options, planned_backups, read_input_with_plugins
 from leadsman.cli.pod_templates import read_templates
 from leadsman.cluster.resources import Resources
-from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.capacity.consequences import additions, losses
 from leadsman.planning.capacity.count import count_together
 from leadsman.planning.capacity.fit_model import PodTemplate, model_capacity
@@ -76,8 +75,7 @@ def _report(
     given: PlanInput, templates: list[PodTemplate], args: argparse.Namespace, say: Callable[[str], None]
 ) -> FitReport:
     say(f"plans the backups of what runs on {len(given.cluster.nodes)} nodes")
-    settings = BackupSettings(rack_label=args.rack_label)
-    model = model_capacity(given.situation, templates, settings, backups=not args.no_backups)
+    model = model_capacity(given.situation, templates, planned_backups(args), backups=not args.no_backups)
     exactly = solver.packing_solver()
     say("counts what fits")
     report = report_of(model, count_together(model, exactly), given.source, args.sets)

@@ -15,12 +15,12 @@ from extender.plugins.host import judges_of_plan, named_plugins
 from extender.plugins.process import Plugin
 from leadsman.cli.flags import decision_flags, process_flags
 from leadsman.cli.flags.options import CommandFailed, Options
-from leadsman.cli.flags.values import existing_file, label_key, namespace_name, optional_url
+from leadsman.cli.flags.values import existing_file, label_key, member_of, namespace_name, optional_url
 from leadsman.cluster.model import Cluster
 from leadsman.decision.decide import filter_nodes, score_nodes
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
-from leadsman.planning.backups.backup_plan import BackupSettings
+from leadsman.planning.backups.backup_plan import BackupScope, BackupSettings
 from leadsman.planning.situation import Judge, Scorer, Situation, with_devices_of, with_workloads_of
 from leadsman.simulator.generated_cluster import MADE_UP, BadSpec, GeneratorSpec, generate, parse_spec
 from leadsman.sources.cluster.cluster_follower import BadClusterFile, read_cluster
@@ -97,9 +97,21 @@ def plan_input_options(add: Options) -> None:
     files.argument(
         "cluster", "in place of --nodes and --pods: a List as `kubectl get -o json` prints it", None, existing_file
     )
-    files.argument("rack-label", "the label of nodes that names their rack", BackupSettings().rack_label, label_key)
+    own = BackupSettings()
+    planned.argument("rack-label", "the controller's: label of nodes that names their rack", own.rack_label, label_key)
+    planned.argument(
+        "backup-scope",
+        "the controller's: the largest failure that a bounded pod survives unless it says otherwise",
+        own.default_scope,
+        member_of(BackupScope),
+    )
     planned.argument("policy", POLICY_FILE_HELP, None, existing_file)
     live_cluster_options(add)
+
+
+def planned_backups(args: argparse.Namespace) -> BackupSettings:
+    """Returns how the controller keeps backups, by the flags."""
+    return BackupSettings(args.backup_scope, args.rack_label)
 
 
 def read_input_with_plugins(args: argparse.Namespace) -> PlanInput:

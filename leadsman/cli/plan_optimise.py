@@ -8,10 +8,12 @@ import sys
 import time
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import file_to_write, positive_int, positive_number
 from leadsman.cli.output import document, progress
-from leadsman.cli.plan_inputs import PlanInput, plan_input_options, read_input_with_plugins
+from leadsman.cli.plan_inputs import PlanInput, plan_input_options, planned_backups, read_input_with_plugins
 from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.moves.ordering import Wish, order_moves
 from leadsman.planning.optimise.choices import Choices, Ended, Found, Problem, Score, greedy_choices, score
@@ -51,7 +53,7 @@ def main(args: argparse.Namespace) -> int:
     with progress("reads the cluster") as say:
         given = read_input_with_plugins(args)
         say(f"plans greedily for {len(given.cluster.pods)} pods")
-        settings = BackupSettings(rack_label=args.rack_label, max_improvements=len(given.cluster.pods))
+        settings = replace(planned_backups(args), max_improvements=len(given.cluster.pods))
         modelled = model_cluster(given.situation, settings)
         start = greedy_choices(modelled.problem, modelled.start)
         greedy = score(modelled.problem, start)

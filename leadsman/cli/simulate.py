@@ -11,9 +11,8 @@ from msgspec.structs import asdict, replace
 from leadsman.cli import output
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import one_of
-from leadsman.cli.plan_inputs import PlanInput, plan_input_options, read_input_with_plugins
+from leadsman.cli.plan_inputs import PlanInput, plan_input_options, planned_backups, read_input_with_plugins
 from leadsman.cluster.model import UNBOUND, Cluster
-from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.moves.search import why_never_moved
 from leadsman.runtime.text_table import align_columns
 from leadsman.simulator.edge_rule import EdgeRule
@@ -53,7 +52,7 @@ def _policies(text: str) -> tuple[str, ...]:
 
 def main(args: argparse.Namespace) -> int:
     """Runs the command. Raises ValueError when a file cannot be used, or a policy cannot be used on it."""
-    settings = BackupSettings(rack_label=args.rack_label)
+    settings = planned_backups(args)
     known: dict[str, Policy] = {"edge": EdgeRule(clustering=False), "edge-clusters": EdgeRule(clustering=True)}
     outcomes: dict[str, list[Outcome]] = {name: [] for name in args.policies}
     with output.progress("reads the cluster") as say:

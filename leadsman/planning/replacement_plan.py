@@ -19,7 +19,7 @@ from leadsman.planning.moves.mover import EndedMove, MoveAction, Mover, MoveResu
 from leadsman.planning.moves.plan_run import MovePlanLimits, PlanRun, accept
 from leadsman.planning.moves.search import free_part, is_bystander, why_never_moved, why_not_evictable
 from leadsman.planning.situation import Situation, excess_ms, hardest, violation
-from leadsman.published.moves import HandedOverPlan, Move, MoverState, RunState
+from leadsman.published.moves import HandedOverPlan, Move, MovePlan, MoverState, PlanOrigin, RunState
 
 
 class ReplacementSettings(MoverSettings, frozen=True, kw_only=True):
@@ -190,12 +190,17 @@ def plan_replacements(
     replacements = Replacements(mover, memory, settings)
     if settings.mends:
         replacements.begin()
-    if handed_over is not None and progress is not None:
-        progress = PlanRun(mover, handed_over.plan, progress, limits).step()
+    if progress is not None:
+        plan = handed_over.plan if handed_over is not None else _DELETED
+        progress = PlanRun(mover, plan, progress, limits).step()
     mover.release_orphans()
     state = replace(mover.state, started=replacements.started, progress=progress)
     memory = ReplacementMemory(state, replacements.troubles)
     return ReplacementPlan(tuple(mover.actions), memory, tuple(mover.ended), replacements.waiting)
+
+
+_DELETED = MovePlan(origin=PlanOrigin.OPTIMISE, taken_at=None)
+"""In place of a plan whose object was deleted: it is aborted, and counts only how its last moves end."""
 
 
 class Replacements:

@@ -38,6 +38,8 @@ def test_pods_with_bounds_fit_with_their_backups(files: list[str], capsys: pytes
     assert (answer["what"], answer["fits"], answer["at_most"]) == ("2 default/deployment/web", 2, 2)
     assert answer["binds"] == "room for backups when node edge-1 fails"
     assert answer["reasons"]["default/deployment/web"]["delay to edge-1 over 12 ms"] == 1
+    assert main([*files, "--json", "--backup-scope", "none"]) == 0
+    assert json.loads(capsys.readouterr().out)["fits"] == 4
 
 
 def test_what_does_not_fit_exits_1_and_says_what_to_add(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:

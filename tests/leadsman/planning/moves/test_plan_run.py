@@ -125,6 +125,15 @@ def test_an_aborted_plan_ends_what_is_under_way_and_begins_nothing_more() -> Non
     assert story.progress.state is RunState.ABORTED
 
 
+def test_of_a_plan_whose_object_was_deleted_the_last_move_is_still_counted() -> None:
+    story = three()
+    while not story.evicted:
+        story.second()
+    story.handed_over = None
+    story.run(30)
+    assert (story.progress.state, story.outcomes()[0]) == (RunState.ABORTED, Outcome.MOVED)
+
+
 def test_a_move_whose_owner_makes_no_new_pod_soon_keeps_its_room_from_others_no_longer() -> None:
     """A Deployment that was deleted, scaled down or rolled out meanwhile."""
     story = three()
