@@ -46,8 +46,15 @@ class Listener:
         self._sockets: list[socket.socket] = []
 
     async def open(self, host: str, port: int) -> int:
-        """Returns the port bound. Raises OSError when it is taken."""
-        bound = await asyncio.get_running_loop().create_server(asyncio.Protocol, host, port, start_serving=False)
+        """Returns the port bound. Raises OSError when it is taken.
+
+        0.0.0.0 is every address, as it is for Go's programs: a pod may have an IPv6 address alone.
+        """
+        everywhere = host == "0.0.0.0" and port  # port 0 would be another one for each family
+        made = asyncio.get_running_loop().create_server(
+            asyncio.Protocol, None if everywhere else host, port, start_serving=False
+        )
+        bound = await made
         self._sockets = [each.dup() for each in bound.sockets]
         bound.close()
         for sock in self._sockets:

@@ -9,6 +9,7 @@ from leadsman.runtime import http_server, text_table
 from leadsman.runtime.connections import ServerLimits
 from leadsman.runtime.http_server import Health, create_ops_app, good_unless, serve
 from leadsman.runtime.scrape import create_registry
+from leadsman.testbed.etcd import free_ports
 from tests.conftest import Until
 
 
@@ -30,6 +31,16 @@ async def test_a_check_that_is_not_good_is_unavailable_and_says_why(health: Heal
     async with serve(app, "127.0.0.1", 0) as port:
         assert await get(port, "/healthz") == response
         assert await get(port, "/readyz") == response
+
+
+async def test_every_address_is_also_one_of_ipv6() -> None:
+    """As 0.0.0.0 in the manifests is: a pod may have no other."""
+    (port,) = free_ports(1)
+    app = create_ops_app(create_registry(), lambda: good_unless(""), lambda: good_unless(""))
+    async with serve(app, "0.0.0.0", port):
+        for host in ("127.0.0.1", "::1"):
+            _, writer = await asyncio.open_connection(host, port)
+            writer.close()
 
 
 async def test_those_who_wait_for_the_end_of_a_start_leave_the_kubelet_its_connection(
