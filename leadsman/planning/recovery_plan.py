@@ -209,6 +209,7 @@ def plan_recovery(
     going_on = {name: recovery for name, recovery in dead.items() if recovery is not None}
     bound = {uid for each in going_on.values() for uid, pod in each.pods.items() if pod.bound_at is not None}
     holds = tuple(hold for hold in (*state.holds, *step.holds) if hold.pod_uid not in bound)
+    going_on = {name: replace(each, pods=_without_recovered(each.pods)) for name, each in going_on.items()}
     state = replace(state, dead=going_on, holds=holds, withheld={**state.withheld, **step.withheld})
     return RecoveryPlan(tuple(step.actions), state, step.stays)
 
@@ -349,6 +350,22 @@ def _with_replacement(pod: PodRecovery, found: ClusterPod | None, now: float) ->
     return replace(
         pod, replacement=found.name, replaced_on=found.node, bound_at=pod.bound_at or now, running_at=running_at
     )
+
+
+def _without_recovered(pods: Mapping[str, PodRecovery]) -> Mapping[str, PodRecovery]:
+    """Forgets the pods of owners whose pods all run again, but for the last at each step, which `DeadNode.steps` tells.
+
+    A node may stay dead for good, and what is remembered of all such nodes must fit into one ConfigMap.
+    """
+    waiting = {pod.owner_uid for pod in pods.values() if pod.running_at is None}
+    recovered = [uid for uid, pod in pods.items() if pod.owner_uid not in waiting]
+    times = (
+        [(pods[uid].deleted_at, uid) for uid in recovered],
+        [(pods[uid].bound_at or 0.0, uid) for uid in recovered],
+        [(pods[uid].running_at or 0.0, uid) for uid in recovered],
+    )
+    last = {max(of_step)[1] for of_step in times if of_step}
+    return {uid: pod for uid, pod in pods.items() if pod.owner_uid in waiting or uid in last}
 
 
 def _record_deletion(recovery: DeadNode, pod: ClusterPod, backup: str, cluster: Cluster, now: float) -> DeadNode:

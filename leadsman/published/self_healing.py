@@ -37,7 +37,7 @@ class DeadNode(Struct, frozen=True):
 
     uid: of the Node object: another object of this name is another node.
     healthy_since: when it was first seen healthy after that; None: it has not returned.
-    pods: old UID → what became of it.
+    pods: old UID → what became of it; of those that run again only the last at each step.
     """
 
     uid: str

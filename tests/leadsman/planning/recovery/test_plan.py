@@ -207,6 +207,22 @@ def test_the_timeline_follows_the_replacement() -> None:
     assert steps["running"] - steps["bound"] == 1.0
 
 
+def test_pods_that_run_again_are_forgotten_and_the_times_of_the_last_stay() -> None:
+    """A node stays dead for good, and the state of all such nodes must fit into one ConfigMap."""
+    old = [pod(f"web-{number}", owner_uid=f"rs-{number % 40}") for number in range(120)]
+    there = cluster(*old)
+    state = after_taint(there, {each.uid: PodBackup("edge-2", "") for each in old}).state
+    made = [replace(each, uid=f"{each.uid}-b", name=f"{each.name}-b", node="edge-2", created_at=5.0) for each in old]
+    for number, running in enumerate((119, 120), start=1):
+        shown = [replace(each, ready=place < running) for place, each in enumerate(made)]
+        going = [replace(each, terminating=True) for each in old]
+        state = step(tainted(cluster(*going, *shown)), state=state, now=NOW + number).state
+        assert len(state.dead["edge-1"].pods) <= (120 - running) * 3 + 3
+    steps = state.dead["edge-1"].steps
+    assert (steps["bound"], steps["running"]) == (steps["deleted"] + 1, steps["deleted"] + 2)
+    assert state.holds == ()
+
+
 def test_a_step_that_is_planned_again_from_its_own_state_spends_no_more() -> None:
     first = step(cluster(pod("web-1")))
     again = step(cluster(pod("web-1")), state=first.state, now=NOW + 1)
