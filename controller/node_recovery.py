@@ -88,9 +88,7 @@ class NodeRecovery(Keeper):
             return
         before = await self._healed.published.read()
         plan = self._plan_now(cluster, before.recovery)
-        state = self._published(plan, before)
-        if structs.replace(state, published_at=before.published_at) != before:
-            await self._publish(state)
+        await self._publish(self._published(plan, before), before)
         self._tell(before.recovery, plan, cluster)
         self.plan = plan
         await self.actions.carry_out(plan.actions, self._act)
@@ -159,12 +157,18 @@ class NodeRecovery(Keeper):
             {node: tuple(sorted(uids)) for node, uids in sorted(owners.items())},
         )
 
-    async def _publish(self, state: SelfHealingState) -> None:
-        """Writes it, without the owners of backups where it is too large: the rest matters more."""
-        try:
-            await self._healed.published.write(state)
-        except DocumentTooLarge:
-            await self._healed.published.write(structs.replace(state, backup_owners={}))
+    async def _publish(self, state: SelfHealingState, before: SelfHealingState) -> None:
+        """Writes it if it is new, without the owners of backups where it is too large: the rest matters more."""
+        smaller = structs.replace(state, backup_owners={})
+        for fitting in (state, smaller):
+            if structs.replace(fitting, published_at=before.published_at) == before:
+                break
+            try:
+                await self._healed.published.write(fitting)
+                break
+            except DocumentTooLarge:
+                if fitting is smaller:
+                    raise
 
     async def _act(self, action: RecoveryAction) -> str:
         match action:

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from msgspec import Struct
+from msgspec.structs import replace
 
 from controller.backup_keeper import _with_holds
 from controller.keeper import DocumentObject, move_hold_uid
@@ -27,6 +28,7 @@ from leadsman.planning.failover.node_verdict import (
 )
 from leadsman.planning.recovery_plan import UNREACHABLE_TAINT, RecoveryBudget
 from leadsman.planning.situation import Situation
+from leadsman.published import documents
 from leadsman.published.self_healing import SELF_HEALING, Hold
 from leadsman.rewards.pod_types import pod_type
 from leadsman.sources.delay.matrix import DelayMatrix
@@ -199,6 +201,21 @@ async def test_while_a_node_is_suspect_its_last_delays_are_written_once(api: Fak
             await cluster.step()
             written.append(sum(each.verb == "update" and "leadsman-self-healing" in each.path for each in api.requests))
         assert written[3] == written[-1]
+
+
+async def test_a_state_without_owners_for_which_it_has_no_room_is_written_once(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await cluster.cover()
+    known = await cluster.published.read()
+    assert known.backup_owners
+    monkeypatch.setattr(documents, "MAX_BYTES", len(SELF_HEALING.encode(replace(known, backup_owners={}))) + 8)
+    cluster.api.delete(f"/api/v1/namespaces/leadsman/configmaps/{SELF_HEALING.config_map}")
+    cluster.healing.healed.published.forget()
+    for _ in range(3):
+        await cluster.step()
+    written = [each for each in cluster.api.requests if each.verb != "get" and SELF_HEALING.config_map in each.path]
+    assert len(written) <= 1
 
 
 def test_of_a_move_s_holds_each_counts_once() -> None:
