@@ -71,13 +71,13 @@ def estimate_ms(one: Coordinate, other: Coordinate) -> float:
 def update(own: VivaldiState, peer: Coordinate, rtt_ms: float, rng: Random) -> VivaldiState:
     """Returns `own` after one round trip to `peer`. A round trip that makes no sense moves nothing.
 
-    Whatever the peer claims, one update moves the point by at most MOVE_GAIN times the pull that MAX_PULL_RATIO
-    allows, plus gravity; the other k - 1 peers outvote it. Before the window is full, it moves by at most MOVE_GAIN
-    times the round trip.
+    Whatever the peer claims, the coordinate stays within MAX_RTT_MS, as its record must, and one update moves the point
+    by at most MOVE_GAIN times the pull that MAX_PULL_RATIO allows, plus gravity; the other k - 1 peers outvote it.
+    Before the window is full, it moves by at most MOVE_GAIN times the round trip.
     """
     if not MIN_RTT_MS <= rtt_ms <= MAX_RTT_MS:
         return own
-    residual = rtt_ms - _unadjusted_ms(own.coordinate, peer)
+    residual = max(-MAX_RTT_MS, rtt_ms - _unadjusted_ms(own.coordinate, peer))
     weight, error = _weight_and_error(own.coordinate, peer, abs(residual) / rtt_ms)
     pull = _clamp_pull(max(-rtt_ms, residual), own.residuals)
     point, height = _apply_force(own.coordinate, peer, MOVE_GAIN * weight * pull, rng)
@@ -127,7 +127,8 @@ def _apply_force(own: Coordinate, peer: Coordinate, force: float, rng: Random) -
 def _apply_gravity(point: tuple[float, ...]) -> tuple[float, ...]:
     """Moves towards the origin, so that the whole network does not drift away."""
     length = hypot(*point)
-    return _plus(point, point, -min(1.0, length / GRAVITY_MS**2)) if length else point
+    nearer = _plus(point, point, -min(1.0, length / GRAVITY_MS**2)) if length else point
+    return tuple(max(-MAX_RTT_MS, min(MAX_RTT_MS, each)) for each in nearer)
 
 
 def _plus(point: Sequence[float], direction: Sequence[float], factor: float) -> tuple[float, ...]:

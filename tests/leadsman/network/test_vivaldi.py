@@ -3,12 +3,13 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leadsman.network import vivaldi
 from leadsman.network.measured_pairs import Floats
 from leadsman.network.vivaldi import Coordinate, VivaldiState, estimate_ms, initial_state, update
+from leadsman.state.records import RingCoordinate, RingEntry, encode_record
 
 ROUNDS = 250
 
@@ -73,14 +74,23 @@ def test_no_claim_moves_a_settled_node_beyond_the_bound(claim: Coordinate, rtt_m
     assert math.dist(after.coordinate.point, own.coordinate.point) <= bound * 1.001
 
 
+FAR = Coordinate((60_000.0,) * 4, 60_000.0, 60_000.0, 0.0)
+
+
 @given(st.lists(st.tuples(claims, st.floats(allow_nan=True)), max_size=40), st.randoms(use_true_random=False))
-def test_coordinates_stay_finite_whatever_comes(said: list[tuple[Coordinate, float]], rng: Random) -> None:
+@example([(FAR, 1.0)] * 20, Random(0))
+@example([(FAR, 60_000.0)] * 40, Random(0))
+def test_whatever_comes_a_coordinate_stays_one_that_its_record_takes(
+    said: list[tuple[Coordinate, float]], rng: Random
+) -> None:
+    """Else one hostile agent would end the others."""
     own = initial_state()
     for claim, rtt_ms in said:
         own = update(own, claim, rtt_ms, rng)
     found = own.coordinate
-    assert all(map(math.isfinite, (*found.point, found.height, found.adjustment, found.error)))
     assert found.height >= vivaldi.MIN_HEIGHT_MS
+    record = RingCoordinate(found.point, found.height, found.adjustment, found.error)
+    encode_record(RingEntry("10.0.0.1", coordinate=record))
 
 
 def test_one_liar_does_not_drag_the_others(settled: Nodes, part: Floats) -> None:
