@@ -193,7 +193,7 @@ class Decider:
             inputs, order = await self._reservations.reserve(pod, inputs)
         try:
             filter_result, fault = await self._filter_result("filter", pod, nodes, inputs)
-            refused = self._reservations if order and not filter_result.kept else None
+            refused = self._reservations if order and not filter_result.kept and not fault else None
             if refused and await refused.wait_for_change(inputs):
                 inputs = await refused.read(inputs, order)
                 filter_result, fault = await self._filter_result("filter", pod, nodes, inputs)

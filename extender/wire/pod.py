@@ -156,7 +156,8 @@ def _ask(containers: _Containers, init_containers: _Containers, overhead: bytes,
     except quantity.BadQuantity:
         requests = None
     try:
-        return _Asked(requests, extended_requests(amounts))
+        sidecars = [each for each, (_, goes_on) in zip(init, init_containers, strict=True) if goes_on]
+        return _Asked(requests, extended_requests([*amounts, *sidecars]))
     except quantity.BadQuantity as error:
         return _Asked(requests, problem=f"a container's requests cannot be read: {error}")
 

@@ -138,6 +138,9 @@ NamespacedName = tuple[str, str]
 
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
+FILESYSTEM = "Filesystem"
+"""The mode of a volume that is mounted; the other is Block."""
+
 
 class Claim(Struct, frozen=True, omit_defaults=True):
     """A PersistentVolumeClaim.
@@ -146,6 +149,8 @@ class Claim(Struct, frozen=True, omit_defaults=True):
     storage_class: "": none.
     bytes: requested.
     terminating: it is being deleted.
+    mode: Filesystem or Block, of its volume too.
+    selector: what the labels of its volume must match; None: any labels.
     """
 
     namespace: str
@@ -155,6 +160,8 @@ class Claim(Struct, frozen=True, omit_defaults=True):
     access_modes: tuple[str, ...] = ()
     bytes: int = 0
     terminating: bool = False
+    mode: str = FILESYSTEM
+    selector: LabelSelector | None = None
 
     @property
     def single_node(self) -> bool:
@@ -175,6 +182,7 @@ class Volume(Struct, frozen=True, omit_defaults=True):
     driver: its CSI driver; "": another kind of volume.
     handle: what the driver calls it: volumes of one handle are attached once.
     claim: the claim that it is bound to, or reserved for; None: it is free.
+    terminating: it is being deleted.
     """
 
     name: str
@@ -186,6 +194,9 @@ class Volume(Struct, frozen=True, omit_defaults=True):
     zones: tuple[tuple[str, tuple[str, ...]], ...] = ()
     driver: str = ""
     handle: str = ""
+    mode: str = FILESYSTEM
+    labels: Mapping[str, str] = {}
+    terminating: bool = False
 
     def reaches(self, node: ClusterNode) -> bool:
         """Tells whether pods on the node can use the volume, by its node affinity and its zone.
@@ -200,11 +211,17 @@ class Volume(Struct, frozen=True, omit_defaults=True):
         return all(value is None for value, _ in zones) or all(value in values for value, values in zones)
 
     def serves(self, claim: Claim) -> bool:
-        """Tells whether an unbound claim could be bound to the volume."""
-        mine = (claim.namespace, claim.name)
+        """Tells whether an unbound claim could be bound to the volume.
+
+        FindMatchingVolume of k8s.io/component-helpers/storage/volume/pv_helpers.go.
+        """
+        if self.terminating or self.mode != claim.mode or self.bytes < claim.bytes:
+            return False
+        if self.claim is not None:
+            return self.claim == (claim.namespace, claim.name)
         modes = set(claim.access_modes) <= set(self.access_modes)
-        free = self.claim in (None, mine)
-        return free and modes and self.storage_class == claim.storage_class and self.bytes >= claim.bytes
+        selected = claim.selector is None or claim.selector.matches(self.labels)
+        return modes and selected and self.storage_class == claim.storage_class
 
 
 class StorageClass(Struct, frozen=True, omit_defaults=True):

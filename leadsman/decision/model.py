@@ -66,7 +66,10 @@ class PodInfo(Struct, frozen=True):
         """Tells whether the pod asks for a bound, well-formed or not, or may do so in the part that was not read."""
         if self.excess:
             return True
-        return DELAY_ANNOTATION in self.annotations or any(each.startswith(DELAY_LABEL_PREFIX) for each in self.labels)
+        lines = self.annotations.get(DELAY_ANNOTATION, "").splitlines()
+        return any(line.partition("#")[0].strip() for line in lines) or any(
+            each.startswith(DELAY_LABEL_PREFIX) for each in self.labels
+        )
 
 
 class CandidateNodes(tuple[str, ...]):

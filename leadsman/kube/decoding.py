@@ -33,17 +33,18 @@ def decode_json(body: bytes | msgspec.Raw, kind: type[T]) -> T:
 def _without_nulls(body: bytes | msgspec.Raw, kind: type[T]) -> T:
     """Decodes again, slowly, when a null may have been the problem."""
     try:
-        return msgspec.convert(_strip_nulls(msgspec.json.decode(body)), kind, dec_hook=_reduced)
+        return msgspec.convert(strip_nulls(msgspec.json.decode(body)), kind, dec_hook=_reduced)
     except UNREADABLE as error:
         raise MalformedResponse(
             f"API server sent no valid {kind.__name__.lstrip('_')}: {explain(error)}: {_beginning(body)}"
         ) from error
 
 
-def _strip_nulls(value: Any) -> Any:
+def strip_nulls(value: Any) -> Any:
+    """Returns a JSON value without fields that are null, which Kubernetes takes for absent ones."""
     if isinstance(value, dict):
-        return {key: _strip_nulls(one) for key, one in value.items() if one is not None}
-    return [_strip_nulls(one) for one in value] if isinstance(value, list) else value
+        return {key: strip_nulls(one) for key, one in value.items() if one is not None}
+    return [strip_nulls(one) for one in value] if isinstance(value, list) else value
 
 
 def _beginning(body: bytes | msgspec.Raw) -> str:

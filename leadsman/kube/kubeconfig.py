@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from leadsman.kube.access import ApiAccess, ApiAccessError, read_pem
+from leadsman.kube.decoding import strip_nulls
 from leadsman.runtime.decode_errors import UNREADABLE, explain
 
 _UNSUPPORTED_USER = ("auth-provider", "username", "password", "as", "as-uid", "as-groups", "as-user-extra")
@@ -86,7 +87,7 @@ def _decoded(path: Path) -> _Config:
     try:
         content = path.read_bytes()
         _check_depth(path, content)
-        return msgspec.yaml.decode(content, type=_Config)
+        return msgspec.convert(strip_nulls(msgspec.yaml.decode(content)), _Config)
     except OSError as error:
         raise ApiAccessError(f"kubeconfig {path}: {error}") from error
     except (yaml.YAMLError, OverflowError) as error:

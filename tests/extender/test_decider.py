@@ -123,6 +123,26 @@ async def test_scores_are_made_on_the_snapshot_that_the_pod_was_filtered_on(meas
     assert seen[0].now < seen[1].now
 
 
+async def test_a_decision_that_failed_is_not_made_again_when_reservations_change() -> None:
+    inputs, tried = DecisionInputs(Snapshot(), Policy(), time.monotonic()), list[PodInfo]()
+
+    def broken(pod: PodInfo, *_) -> Any:
+        tried.append(pod)
+        raise ValueError
+
+    reserve, settle, changed = AsyncMock(return_value=(inputs, 1)), AsyncMock(), AsyncMock(return_value=True)
+    decider = Decider(
+        Mock(current_inputs=lambda: inputs),
+        journal=Journal(),
+        metrics=ExtenderMetrics(),
+        workers=WorkerPool(),
+        core=DecisionCore(filter_nodes=broken),
+        reservations=Mock(reserve=reserve, settle=settle, wait_for_change=changed, read=AsyncMock(return_value=inputs)),
+    )
+    await decider.filter(PodInfo("default", "p", labels={"delay_edge-1": "5"}), ("a", "b"))
+    assert len(tried) == 1
+
+
 async def test_a_caller_who_leaves_keeps_no_reservation() -> None:
     deciding, left, settled = asyncio.Event(), threading.Event(), list[Sequence[str]]()
     loop = asyncio.get_running_loop()

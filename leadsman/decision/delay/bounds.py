@@ -288,9 +288,22 @@ def _matching_workloads(name: TargetName, pod: PodInfo, inputs: DecisionInputs) 
 
 
 def _is_own_workload(name: TargetName, workload: str, pod: PodInfo) -> bool:
-    """Tells whether `workload` is both what is named and the pod's own."""
-    same = workload == pod.workload and workload.endswith(f"/{name.name}") and name.namespace in ("", pod.namespace)
+    """Tells whether `workload` is both what is named and the pod's own, or what made the pod's ReplicaSet or Job."""
+    same = workload == pod.workload or _made(workload, pod.workload)
+    same = same and workload.endswith(f"/{name.name}") and name.namespace in ("", pod.namespace)
     return same and name.kind in ("", workload.removesuffix(f"/{name.name}"))
+
+
+_GENERATED_SUFFIXES = {"replicaset": "[bcdfghjklmnpqrstvwxz2456789]{1,10}", "job": r"\d{1,12}"}
+"""What a controller ends the names of its objects in: a safe-encoded hash (apimachinery's rand.SafeEncodeString), as
+Deployments and Argo's Rollouts do, and a CronJob the time."""
+
+
+def _made(workload: str, owner: str) -> bool:
+    """Tells whether the name of the pod's owner, as kind/name, is one that the workload gave."""
+    (kind, _, name), (owner_kind, _, owner_name) = workload.partition("/"), owner.partition("/")
+    suffix = _GENERATED_SUFFIXES.get(owner_kind)
+    return kind != owner_kind and bool(suffix and re.fullmatch(f"{re.escape(name)}-{suffix}", owner_name))
 
 
 _NO_NODES, _NO_WORKLOADS = "no node data has arrived yet", "workloads are not listed"

@@ -153,6 +153,9 @@ def _after_cards(node: NodeDevices, demand: DeviceDemand, extended: Mapping[str,
 RUN_SECONDS_QUALITY = "run_seconds"
 """The quality that holds how long pods ran, by the name that agent.pods.incident_ledger gives it."""
 
+_MAX_LOG_SECONDS = 30.0
+"""No Job ran for longer, 300,000 years, or for less than the inverse, whatever a record says."""
+
 _Z_90 = 1.645
 _LEAST_SPREAD = 0.1
 """The spread of ln(run time) is taken to be at least this: two nodes that agree by chance prove no more."""
@@ -172,7 +175,11 @@ class Gain(Struct, frozen=True):
 def estimate_gain(rewards: Mapping[str, AgedReward], accelerated: Set[str]) -> Gain:
     """Estimates the gain of one pod type. accelerated: the nodes that have an accelerator."""
     known = {node: each.reward.qualities.get(RUN_SECONDS_QUALITY) for node, each in rewards.items()}
-    costs = {node: (each.log_cost, each.samples) for node, each in known.items() if each is not None}
+    costs = {
+        node: (max(-_MAX_LOG_SECONDS, min(_MAX_LOG_SECONDS, each.log_cost)), each.samples)
+        for node, each in known.items()
+        if each is not None
+    }
     having, with_samples, having_error = _run_times(cost for node, cost in costs.items() if node in accelerated)
     lacking, without_samples, lacking_error = _run_times(
         cost for node, cost in costs.items() if node not in accelerated

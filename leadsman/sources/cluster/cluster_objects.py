@@ -5,7 +5,16 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from leadsman.cluster.constraints import NodeSelectorTerm, Operator, Requirement, Taint
-from leadsman.cluster.model import Claim, ClusterNode, DisruptionBudget, Quota, QuotaScope, StorageClass, Volume
+from leadsman.cluster.model import (
+    FILESYSTEM,
+    Claim,
+    ClusterNode,
+    DisruptionBudget,
+    Quota,
+    QuotaScope,
+    StorageClass,
+    Volume,
+)
 from leadsman.cluster.resources import Resources
 from leadsman.kube.objects import Condition, ObjectMeta, Part, condition
 from leadsman.sources.cluster.pod_object import (
@@ -200,6 +209,8 @@ class _ClaimSpec(Part, frozen=True):
     storage_class_name: str = ""
     access_modes: tuple[str, ...] = ()
     resources: ResourceFields = ResourceFields()
+    volume_mode: str = FILESYSTEM
+    selector: LabelSelectorFields | None = None
 
 
 class ClaimObject(Part, frozen=True):
@@ -218,6 +229,8 @@ class ClaimObject(Part, frozen=True):
             self.spec.access_modes,
             _storage_bytes(self.spec.resources.requests),
             self.metadata.deletion_timestamp is not None,
+            self.spec.volume_mode,
+            None if self.spec.selector is None else self.spec.selector.selector(),
         )
 
 
@@ -242,6 +255,7 @@ class _VolumeSpec(Part, frozen=True):
     claim_ref: _ClaimReference | None = None
     node_affinity: _VolumeAffinity = _VolumeAffinity()
     csi: _CSIFields = _CSIFields()
+    volume_mode: str = FILESYSTEM
 
 
 class VolumeObject(Part, frozen=True):
@@ -263,6 +277,9 @@ class VolumeObject(Part, frozen=True):
             tuple(self._zones()),
             self.spec.csi.driver,
             self.spec.csi.volume_handle,
+            self.spec.volume_mode,
+            dict(self.metadata.labels),
+            self.metadata.deletion_timestamp is not None,
         )
 
     def _zones(self) -> Iterator[tuple[str, tuple[str, ...]]]:

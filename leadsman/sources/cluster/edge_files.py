@@ -17,6 +17,7 @@ from msgspec import Struct
 from leadsman.cluster.model import Cluster, ClusterNode, ClusterPod, cluster_of
 from leadsman.cluster.resources import Resources
 from leadsman.decision import yaml_document
+from leadsman.kube.decoding import strip_nulls
 from leadsman.kube.names import ROLE_LABEL
 from leadsman.kube.quantity import BadQuantity
 from leadsman.runtime import decode_errors
@@ -164,6 +165,7 @@ def _replicas(deployment: _Deployment, place: str) -> Iterator[ClusterPod]:
 
 
 def _converted(plain: Any, kind: type[Any], place: str) -> Any:
+    plain = strip_nulls(plain)
     try:
         return msgspec.convert(plain, kind)
     except msgspec.ValidationError as error:

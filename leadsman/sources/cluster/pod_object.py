@@ -161,6 +161,11 @@ class TemplateFields(Part, frozen=True):
     tolerations: tuple[Toleration, ...] = ()
     topology_spread_constraints: tuple[TopologySpreadFields, ...] = ()
 
+    @property
+    def sidecars(self) -> Iterator[ContainerFields]:
+        """Yields the init containers that go on beside the others."""
+        return (each for each in self.init_containers if each.restart_policy == "Always")
+
     def constraints(self, namespace: str, labels: Mapping[str, str]) -> PodConstraints:
         """Returns what the pods require of their node. labels: of the pod, for match_label_keys."""
         required = self.affinity.node_affinity.required
@@ -179,8 +184,7 @@ class TemplateFields(Part, frozen=True):
         )
 
     def _host_ports(self) -> Iterator[HostPort]:
-        sidecars = (each for each in self.init_containers if each.restart_policy == "Always")
-        for container in (*self.containers, *sidecars):
+        for container in (*self.containers, *self.sidecars):
             for port in container.ports:
                 if port.host_port > 0:
                     yield HostPort(port.host_port, port.protocol or "TCP", port.host_ip or ANY_ADDRESS)
@@ -351,7 +355,7 @@ def _pod(meta: ObjectMeta, spec: _SpecFields, status: _StatusFields) -> ClusterP
 def _devices(meta: ObjectMeta, spec: _SpecFields, status: _StatusFields) -> tuple[DeviceDemand | None, str]:
     """Returns what the pod asks of devices, None for nothing, and why its annotations cannot be read: then only its
     resources are known."""
-    containers = extended_requests(each.resources.requests for each in spec.containers)
+    containers = extended_requests(each.resources.requests for each in (*spec.containers, *spec.sidecars))
     claims = PodClaims.of(spec.resource_claims, status.resource_claim_statuses)
     demand, bad_demand = readable_demand(containers, meta.annotations, claims)
     if demand == NO_DEMAND:

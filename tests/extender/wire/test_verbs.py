@@ -87,6 +87,12 @@ def test_labels_that_decide_and_are_too_many_make_a_pod_that_is_refused() -> Non
         parse_bounds(pod)
 
 
+def test_a_sidecar_s_devices_are_the_pod_s() -> None:
+    card = {"name": "card", "restartPolicy": "Always", "resources": {"requests": {"nvidia.com/gpu": "1"}}}
+    pod = POD | {"spec": {"containers": [{"name": "main"}], "initContainers": [card]}}
+    assert read_pod(json.dumps(pod).encode()).devices.amount("nvidia.com/gpu") == 1
+
+
 def test_a_pod_belongs_to_its_controller_or_to_itself() -> None:
     owners = [{"kind": "Node", "name": "n"}, {"kind": "ReplicaSet", "name": "web-5d", "controller": True}]
     metadata = {"name": "p", "labels": {"pod-template-hash": "5d"}}

@@ -276,6 +276,10 @@ def in_rack(*racks: str) -> tuple[NodeSelectorTerm, ...]:
     return (NodeSelectorTerm((Requirement("rack", Operator.IN, racks),)),)
 
 
+def disk(kind: str) -> LabelSelector:
+    return LabelSelector((Requirement("disk", Operator.IN, (kind,)),))
+
+
 def storage(claim: Claim, *volumes: Volume, by_class: StorageClass = LATE) -> Storage:
     return Storage(
         {(claim.namespace, claim.name): claim}, {volume.name: volume for volume in volumes}, {by_class.name: by_class}
@@ -308,13 +312,17 @@ def test_a_bound_volume_is_reached_from_some_nodes(volume: Volume, nodes: str) -
         # Made by hand: only where a free volume of the class is, large enough and of the access modes.
         (Claim("default", "data", "", "late", ("ReadWriteOnce",), 5), StorageClass("late", True, NO_PROVISIONER), "a"),
         (Claim("default", "data", "", "late", ("ReadWriteOnce",), 50), StorageClass("late", True, NO_PROVISIONER), ""),
+        (Claim("default", "data", "", "late", mode="Block"), StorageClass("late", True, NO_PROVISIONER), ""),
+        (Claim("default", "data", "", "late", selector=disk("slow")), StorageClass("late", True, NO_PROVISIONER), "a"),
+        (Claim("default", "data", "", "late", selector=disk("fast")), StorageClass("late", True, NO_PROVISIONER), ""),
     ],
 )
 def test_a_claim_without_a_volume(claim, by_class, nodes) -> None:
     modes = ("ReadWriteOnce",)
-    free = Volume("free", "late", modes, 10, None, in_rack("1"))
+    free = Volume("free", "late", modes, 10, None, in_rack("1"), labels={"disk": "slow"})
     taken = Volume("taken", "late", modes, 10, ("default", "other"), in_rack("2"))
-    known = storage(claim, free, taken, by_class=by_class)
+    going = Volume("going", "late", modes, 10, None, in_rack("2"), terminating=True)
+    known = storage(claim, free, taken, going, by_class=by_class)
     cluster = cluster_of([node("a", rack="1"), node("b", rack="2")], [], storage=known)
     assert "".join(Feasibility(cluster, pod("p", claims=("data",))).nodes) == nodes
 

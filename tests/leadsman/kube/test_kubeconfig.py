@@ -75,6 +75,11 @@ def test_server_namespace_and_token_are_the_contexts(written) -> None:
     assert found.insecure is False
 
 
+def test_a_list_that_is_null_is_empty(written) -> None:
+    alone = config(contexts=[{"name": "here", "context": {"cluster": "c"}}], users=None)
+    assert kubeconfig.read_kubeconfig(written(alone)).url == "https://10.0.0.1:6443"
+
+
 def test_another_context_may_be_named(written) -> None:
     contexts = [{"name": "here", "context": {"cluster": "none"}}, {"name": "there", "context": {"cluster": "c"}}]
     assert kubeconfig.read_kubeconfig(written(config(contexts=contexts)), "there").namespace == "default"

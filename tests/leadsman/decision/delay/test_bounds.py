@@ -126,6 +126,12 @@ def test_a_bad_default_is_refused_only_where_there_is_a_bound(annotation: str, a
     assert of({}, **{annotation: "some"}) == ()
 
 
+def test_an_annotation_without_a_line_asks_for_nothing() -> None:
+    """A chart's blank value."""
+    for text, asks in (("", False), ("  \n# edge-1: 5\n", False), ("nonsense", True)):
+        assert PodInfo("default", "p", annotations={DELAY_ANNOTATION: text}).has_delay_bounds is asks
+
+
 @given(st.dictionaries(st.text(max_size=20).map(lambda name: f"delay_{name}"), st.text(max_size=70)), st.text())
 def test_any_text_is_bounds_or_a_bad_bound(labels: dict[str, str], text: str) -> None:
     with suppress(BadBound):
@@ -247,6 +253,23 @@ def test_the_first_pod_of_a_workload_that_names_itself_fits_anywhere() -> None:
         assert filter_nodes(pod, ["edge-1"], facts).kept == ("edge-1",)
     facts = make.facts({"edge-1": make.state()}, workloads=make.workloads(deployment_mine=["mine-2@edge-9"]))
     assert filter_nodes(pod, ["edge-1"], facts).kept == ()
+
+
+@pytest.mark.parametrize(
+    ("workload", "owner", "own"),
+    [
+        ("rollout_mine", "replicaset/mine-6d4b5", True),
+        ("cronjob_mine", "job/mine-29738880", True),
+        ("rollout_mine", "replicaset/mine-canary", False),
+        ("rollout_mine", "replicaset/other-6d4b5", False),
+        ("cronjob_mine", "job/mine-again", False),
+        ("deployment_mine", "statefulset/mine-1", False),
+    ],
+)
+def test_what_made_the_pod_s_replica_set_or_job_is_its_own_workload(workload: str, owner: str, own: bool) -> None:
+    pod = PodInfo("default", "mine-x", labels={"delay_mine": "5"}, workload=owner)
+    facts = make.facts({"edge-1": make.state()}, workloads=make.workloads(**{workload: []}))
+    assert filter_nodes(pod, ["edge-1"], facts).kept == (("edge-1",) if own else ())
 
 
 def test_a_workload_on_too_many_nodes_is_refused() -> None:

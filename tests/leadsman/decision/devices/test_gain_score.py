@@ -140,3 +140,13 @@ def test_the_interval_has_the_gain_in_it_and_narrows_with_runs() -> None:
         assert gain.high is not None
         assert gain.low < gain.ratio < gain.high
     assert many.high - many.low < few.high - few.low  # type: ignore[operator]
+
+
+def test_a_run_time_that_no_job_ever_had_is_no_fault() -> None:
+    rewards = {
+        node: AgedReward(Reward(0.0, qualities={RUN_SECONDS_QUALITY: Quality(cost, 10)}), 0.0)
+        for node, cost in {"gpu-1": -1000.0, "gpu-2": 800.0, "plain-1": 1000.0}.items()
+    }
+    gain = estimate_gain(rewards, {"gpu-1", "gpu-2"})
+    assert gain.ratio is not None
+    assert gain.ratio > 1

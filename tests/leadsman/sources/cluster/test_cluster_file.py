@@ -101,6 +101,13 @@ def test_requests_of_containers_and_what_the_kubelet_holds_for_them() -> None:
     assert only_pod(spec=spec, status=refused).requests == Resources(355, 2048, 1)
 
 
+def test_a_sidecar_s_devices_are_the_pod_s_and_those_of_a_container_that_ends_are_not() -> None:
+    card = {"name": "card", "resources": {"requests": {GPU: "1"}}}
+    for more, asked in (({"restartPolicy": "Always"}, 1), ({}, 0)):
+        one = only_pod(spec={"containers": [{"name": "main"}], "initContainers": [card | more]})
+        assert (one.devices.amount(GPU) if one.devices else 0) == asked
+
+
 def test_requests_of_the_pod_as_a_whole() -> None:
     containers = [{"name": "main", "resources": {"requests": {"cpu": "100m", "memory": "1Ki"}}}]
     spec = {"containers": containers, "resources": {"requests": {"cpu": "2"}}}
@@ -148,7 +155,7 @@ def test_a_pod_with_too_many_labels_says_that_some_are_unknown() -> None:
 
 def test_claims_volumes_and_classes() -> None:
     rack = {"key": "rack", "operator": "In", "values": ["1"]}
-    late = {"storageClassName": "late", "accessModes": ["ReadWriteOncePod"]}
+    late = {"storageClassName": "late", "accessModes": ["ReadWriteOncePod"], "volumeMode": "Block"}
     volume = {
         "capacity": {"storage": "2Ki"},
         "claimRef": {"namespace": "default", "name": "data"},
@@ -156,7 +163,7 @@ def test_claims_volumes_and_classes() -> None:
         "csi": {"driver": DRIVER, "volumeHandle": "h"},
     }
     labels = {"failure-domain.beta.kubernetes.io/zone": "x__y"}
-    claim = {"volumeName": "v", "resources": {"requests": {"storage": "1Ki"}}}
+    claim = {"volumeName": "v", "resources": {"requests": {"storage": "1Ki"}}, "selector": {"matchLabels": {"d": "1"}}}
     storage = read(
         item("PersistentVolumeClaim", "data", claim | late),
         item("PersistentVolume", "v", volume | late, namespace="", labels=labels),
@@ -166,10 +173,13 @@ def test_claims_volumes_and_classes() -> None:
     ).storage
     term = NodeSelectorTerm((Requirement("rack", Operator.IN, ("1",)),))
     modes = ("ReadWriteOncePod",)
-    assert storage.claims == {("default", "data"): Claim("default", "data", "v", "late", modes, 1024)}
+    selector = LabelSelector((Requirement("d", Operator.IN, ("1",)),))
+    data = Claim("default", "data", "v", "late", modes, 1024, mode="Block", selector=selector)
+    assert storage.claims == {("default", "data"): data}
     zones = ((ZONE, ("x", "y")),)
     claimed = ("default", "data")
-    assert storage.volumes == {"v": Volume("v", "late", modes, 2048, claimed, (term,), zones, DRIVER, "h")}
+    made = Volume("v", "late", modes, 2048, claimed, (term,), zones, DRIVER, "h", "Block", labels)
+    assert storage.volumes == {"v": made}
     assert storage.classes == {"late": StorageClass("late", True, DRIVER, (term,))}
 
 

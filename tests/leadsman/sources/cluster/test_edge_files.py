@@ -16,8 +16,8 @@ metadata: {name: web}
 spec:
   replicas: 2
   template:
-    metadata: {labels: {app: web, delay_edge-1: "25"}}
-    spec: {containers: [{name: a, resources: {requests: {memory: 512Mi, cpu: 100m}}}]}
+    metadata: {labels: {app: web, delay_edge-1: "25"}, annotations: null}
+    spec: {nodeSelector: null, containers: [{name: a, resources: {requests: {memory: 512Mi, cpu: 100m}}}]}
 """
 NODES = [{"name": "edge-1", "allocatable_memory": "16Gi"}, {"name": "c", "allocatable_memory": "1Gi", "cloud": True}]
 
