@@ -1,6 +1,7 @@
 """What all tests share: how they are spread over processes, the option that makes a skipped test a failure, the folder
 of a real kube-apiserver, and no example of hypothesis timed."""
 
+import inspect
 import logging
 import os
 import signal
@@ -99,7 +100,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Does not even import what has no quick test: that takes each worker seconds."""
-    only_quick = config.getoption("markexpr") == "quick" and collection_path.suffix == ".py"
+    only_quick = config.getoption("markexpr") in ("quick", "timeless") and collection_path.suffix == ".py"
     return True if only_quick and not _may_be_quick(collection_path) else None
 
 
@@ -107,6 +108,9 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     slow = item.get_closest_marker("slow") or item.get_closest_marker("integration")
     if _may_be_quick(item.path) and not slow:
         item.add_marker("quick")
+        fixtures = getattr(item, "fixturenames", ())
+        if not (inspect.iscoroutinefunction(getattr(item, "function", None)) or "etcd" in fixtures):
+            item.add_marker("timeless")
 
 
 @pytest.hookimpl(trylast=True)
