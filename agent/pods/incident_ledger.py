@@ -23,6 +23,7 @@ from agent.pods.incidents import (
     is_starting,
     run_seconds,
 )
+from leadsman.kube.names import MIRROR_POD_KEY
 from leadsman.kube.objects import Event, Pod, pod_owner
 from leadsman.rewards import reward_updates
 from leadsman.rewards.incident_causes import IncidentCause
@@ -153,10 +154,11 @@ def first_seen_health(pod: Pod, pod_type: str, now: float, unix: float, credited
     health = PodHealth(pod, pod_type)
     health.update(pod, now)
     started = last_container_started_at(pod)
-    if health.healthy_since is not None and started is not None:
+    if started is not None:
         age = max(0.0, unix - started)
         health.age_seconds = min(age, max(0.0, credited_until - started))
-        health.healthy_since = now - (age - health.age_seconds)
+        if health.healthy_since is not None:
+            health.healthy_since = now - (age - health.age_seconds)
     return health
 
 
@@ -239,7 +241,8 @@ class IncidentLedger:
         """rewards, counted_totals: what an earlier agent of this node left in etcd.
 
         first_start: there was no earlier agent. What happened to the pods before is history and is not counted.
-        clock: monotonic seconds. unix: Unix seconds.
+        clock: monotonic seconds. unix: Unix seconds, asked for once, and then for comparison with kubelet's times: a
+        wall clock that is set must neither fade all evidence nor keep what comes from counting.
         """
         self.rewards, self.counted_totals = dict(rewards), counted_totals
         self.changed_types: set[str] = set()
@@ -248,8 +251,9 @@ class IncidentLedger:
         self.pods: dict[str, PodHealth] = {}
         self.dropped_types: set[str] = set()
         self.counted_bind_failures: dict[str, bool] = {}
-        self._clock, self._unix, self._limits = clock, unix, limits
-        self._first_start = first_start
+        self._clock, self._wall_clock, self._limits = clock, unix, limits
+        self._unix_at_0 = unix() - clock()
+        self._first_start, self._first_listed = first_start, frozenset[str]()
         self._credited_until = {name: reward.at_seconds for name, reward in rewards.items()}
         self._opened_at = unix() if first_start else max(self._credited_until.values(), default=unix())
 
@@ -259,7 +263,8 @@ class IncidentLedger:
         On the node's very first start, all that has happened to the pods so far is noted as counted.
         """
         pods = tuple(pods)
-        self.counted_totals.keep_only(pod.metadata.uid for pod in pods)
+        self._first_listed = frozenset(pod.metadata.uid for pod in pods)
+        self.counted_totals.keep_only(self._first_listed)
         if self._first_start:
             for pod in pods:
                 self._mark_as_counted(pod)
@@ -324,6 +329,10 @@ class IncidentLedger:
         if name in reward.qualities or len(reward.qualities) < MAX_QUALITIES:
             self.rewards[health.type] = reward_updates.record_quality(reward, name, cost, self._unix())
 
+    def _unix(self) -> float:
+        """Returns Unix seconds that pass evenly, whatever the wall clock is set to."""
+        return self._unix_at_0 + self._clock()
+
     def _update_health(self, pod: Pod) -> PodHealth:
         now, health = self._clock(), self.pods.get(pod.metadata.uid)
         if health is not None and pod.terminating and not health.pod.terminating:
@@ -333,9 +342,11 @@ class IncidentLedger:
         if health is not None:
             health.update(pod, now)
             return health
+        if MIRROR_POD_KEY in pod.metadata.annotations and pod.metadata.uid not in self._first_listed:
+            self._mark_as_counted(pod)  # The API's copy of a static pod was made again, of the same containers.
         name = pod_type_of(pod)
         credited_until = self._credited_until.get(name, self._opened_at)
-        health = first_seen_health(pod, name, now, self._unix(), credited_until)
+        health = first_seen_health(pod, name, now, self._wall_clock(), credited_until)
         self.pods[pod.metadata.uid] = health
         return health
 

@@ -42,6 +42,8 @@ MAX_DELETES_PER_WRITE = 16
 """A write deletes at most so many keys: with 64 types, 16 shards and 32 bind failures it stays one transaction of etcd
 (128 operations)."""
 
+_NO_TOTALS = encode_record(CountedTotalsShard({}))
+
 _POLL_SECONDS = 0.1
 _RETRY_SECONDS = (1.0, 5.0)
 """After a read that failed: all agents of a cluster may wait for etcd. An agent is taken for hung after 15 s."""
@@ -136,17 +138,30 @@ class RewardPersistence:
         ledger.counted_bind_failures |= dict.fromkeys(unsaved_failures, True)
 
     async def _look_again(self, claim: NodeOwnership, ledger: IncidentLedger) -> bool:
-        """Has everything written again where etcd has lost it by a new claim. False: it cannot be read now."""
+        """Has written again what etcd has lost by a new claim, also of a part, as after a restore. False: it cannot be
+        read now."""
         try:
-            counted, _ = await self._read()
+            stored = {item.key: item.value for items in await self._read() for item in items}
         except StoreError as error:
             self._failed(error)
             return False
-        if not counted:
-            log.warning("agent finds no rewards of its node in etcd; it writes all of them again")
-            self._written = {}
-            ledger.changed_types |= ledger.rewards.keys()
-            ledger.counted_totals.changed_shards |= set(keys.COUNTED_SHARDS)
+        lost = [
+            name
+            for name, reward in self._written.items()
+            if stored.get(keys.reward_key(self._node, name)) != encode_record(reward)
+        ]
+        shards = {shard: ledger.counted_totals.shard_record(shard) for shard in keys.COUNTED_SHARDS}
+        lost_shards = {
+            shard
+            for shard, record in shards.items()
+            if stored.get(keys.counted_totals_key(self._node, shard), _NO_TOTALS) != encode_record(record)
+        }
+        if lost:
+            log.warning("etcd has lost rewards of %d pod types of this node; agent writes them again", len(lost))
+        for name in lost:
+            del self._written[name]
+        ledger.changed_types |= ledger.rewards.keys() & set(lost)
+        ledger.counted_totals.changed_shards |= lost_shards if stored else set(keys.COUNTED_SHARDS)
         self._claim = claim
         return True
 

@@ -20,10 +20,10 @@ from pathlib import Path
 from msgspec import Struct, field, structs
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from leadsman.etcd.member_start import EtcdFlags, MemberStart
+from leadsman.etcd.member_start import EtcdFlags, MemberList, MemberStart
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state.etcd_http import EtcdAccess, EtcdTransport
-from leadsman.state.etcd_json import AnyResponse
+from leadsman.state.etcd_json import AnyResponse, JsonBody
 from leadsman.state.store import Compacted, StoreError
 
 log = logging.getLogger(__name__)
@@ -54,6 +54,19 @@ class Status(Struct, frozen=True):
     header: Header
     db_size: int = field(name="dbSize", default=0)
     errors: tuple[str, ...] = ()
+
+
+class Alarm(Struct, frozen=True):
+    """One alarm, and who raised it."""
+
+    member_id: str = field(name="memberID", default="")
+    alarm: str = ""
+
+
+class Alarms(Struct, frozen=True):
+    """Mirrors the response to a question for alarms. Source: etcdserverpb.AlarmResponse."""
+
+    alarms: tuple[Alarm, ...] = ()
 
 
 class Hash(Struct, frozen=True):
@@ -121,7 +134,8 @@ class MemberCare:
                 await self._replace_if_others_agree("its data differ from the others'")
 
     async def _make_room(self, status: Status) -> None:
-        """Each member makes room in its own file, and disarms the alarm that it raised itself."""
+        """Each member makes room in its own file, and disarms the alarm that it raised itself, and those of members
+        that are gone: an alarm outlives the member that raised it."""
         compaction = {"revision": str(status.header.revision), "physical": True}
         try:
             await self._local.call("/v3/kv/compaction", compaction, AnyResponse)
@@ -134,9 +148,16 @@ class MemberCare:
                 "etcd is full of live data, %d of %d bytes: raise its quota, or delete keys", self._size, self._quota
             )
             return
-        alarm = {"action": "DEACTIVATE", "alarm": "NOSPACE", "memberID": status.header.member_id}
-        await self._local.call("/v3/maintenance/alarm", alarm, AnyResponse)
-        log.warning("etcd was full: it was compacted to %d bytes, and its alarm disarmed", self._size)
+        raised = {each.member_id for each in (await self._alarms({"action": "GET"})).alarms if each.alarm == "NOSPACE"}
+        members = {each.id for each in (await self._local.call("/v3/cluster/member/list", {}, MemberList)).members}
+        for member in raised & {status.header.member_id} | raised - members:
+            await self._alarms({"action": "DEACTIVATE", "alarm": "NOSPACE", "memberID": member})
+            log.warning(
+                "etcd was full: it was compacted to %d bytes, and member %s's alarm disarmed", self._size, member
+            )
+
+    async def _alarms(self, request: JsonBody) -> Alarms:
+        return await self._local.call("/v3/maintenance/alarm", request, Alarms)
 
     async def _differs(self, revision: int) -> bool:
         """Tells whether all others have one hash and this member another. False when it cannot be said now."""

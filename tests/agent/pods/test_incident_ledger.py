@@ -7,6 +7,7 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 from agent.pods.incident_ledger import DEFAULT_LIMITS, RUN_SECONDS_QUALITY, CountedTotals, IncidentLedger, LedgerLimits
+from leadsman.kube.objects import Pod
 from leadsman.rewards import reward_updates
 from leadsman.rewards.incident_causes import IncidentCause
 from leadsman.state import keys
@@ -17,15 +18,20 @@ START_UNIX = 1_772_366_400.0  # 2026-03-01T12:00:00Z, as the pods in conftest
 
 
 class World:
-    """A ledger, and the two clocks it reads; both move together."""
+    """A ledger, and the two clocks it reads. set_seconds: how far the wall clock was set."""
 
     def __init__(self, first: bool = False, limits: LedgerLimits = DEFAULT_LIMITS) -> None:
-        self.now, self.limits = 0.0, limits
+        self.now, self.set_seconds, self.limits = 0.0, 0.0, limits
         self.ledger = self.opened({}, CountedTotals(), first)
 
     def opened(self, rewards: Mapping[str, Reward], totals: CountedTotals, first: bool) -> IncidentLedger:
         return IncidentLedger(
-            rewards, totals, first, lambda: 1000.0 + self.now, lambda: START_UNIX + self.now, self.limits
+            rewards,
+            totals,
+            first,
+            lambda: 1000.0 + self.now,
+            lambda: START_UNIX + self.now + self.set_seconds,
+            self.limits,
         )
 
     def restart(self, down_seconds: float = 0.0) -> None:
@@ -97,6 +103,44 @@ def test_a_pod_that_is_not_ready_earns_nothing_and_goes_on_where_it_was(world: W
     assert world.ledger.healthy_seconds["shop"] == pytest.approx(600)
     twice = reward_updates.earned_trials(0, 600)
     assert twice * 0.8 < world.reward().healthy < twice
+
+
+@pytest.mark.parametrize("set_seconds", [86_400.0, -3_600.0])
+def test_a_wall_clock_that_is_set_neither_fades_a_failure_nor_hides_what_comes_after(
+    world: World, set_seconds: float
+) -> None:
+    world.ledger.on_pod_updated(given.pod("Running", given.restarted(5)))
+    failed = world.reward().failed
+    world.set_seconds = set_seconds
+    world.passes(600)
+    assert world.reward().failed > failed / 2
+    assert world.reward().recent > 0
+
+
+def test_a_pod_that_is_not_ready_when_the_agent_starts_earns_no_first_stretch_again(world: World) -> None:
+    ready, unready = (given.pod("Running", given.running(ready=each)) for each in (True, False))
+    world.ledger.on_pod_updated(ready)
+    world.passes(36_000)
+    world.restart()
+    before = world.reward().healthy
+    for pod in (unready, ready):
+        world.ledger.on_pod_updated(pod)
+    world.passes(600)
+    assert world.reward().healthy - before < reward_updates.earned_trials(0, 600) / 2
+
+
+def test_a_static_pod_whose_copy_in_the_api_is_made_again_counts_none_of_its_restarts_again(world: World) -> None:
+    def copy(uid: str, restarts: int) -> Pod:
+        mirror = {"kubernetes.io/config.mirror": "5f3c"}
+        return given.pod("Running", given.restarted(restarts), uid=uid, annotations=mirror)
+
+    world.ledger.on_first_list([copy("one", 15)])
+    world.ledger.on_pod_updated(copy("one", 15))
+    world.ledger.on_pod_deleted(copy("one", 15))
+    world.ledger.on_pod_updated(copy("two", 15))
+    assert world.incidents() == {"crash": 15}
+    world.ledger.on_pod_updated(copy("two", 16))
+    assert world.incidents() == {"crash": 16}
 
 
 def test_a_finished_job_is_one_success_and_its_run_time_one_sample(world: World) -> None:

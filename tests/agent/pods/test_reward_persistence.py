@@ -89,3 +89,16 @@ async def test_a_new_claim_in_an_etcd_that_kept_its_data_writes_nothing_again(wo
     await world.claim()
     await persistence.save(ledger)
     assert (await world.stored())["rewards/shop"] == before
+
+
+async def test_what_an_older_backup_of_etcd_lacks_is_written_again(world: World) -> None:
+    persistence, ledger = await world.agent_that_saw(2)
+    await persistence.save(ledger)
+    backup = (await world.store.read_prefix(keys.node_prefix(NODE))).items
+    ledger.on_pod_deleted(given.pod("Failed", given.restarted(5)))
+    await persistence.save(ledger)
+    await world.store.write([Put(each.key, each.value) for each in backup if "identity" not in each.key])
+    await world.claim()
+    await persistence.save(ledger)
+    _, after = await world.agent()
+    assert after.rewards["shop"].incidents == {"crash": 5}

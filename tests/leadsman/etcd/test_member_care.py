@@ -134,6 +134,8 @@ async def test_a_full_store_takes_writes_again_without_a_hand(cared: Cared) -> N
     async with asyncio.timeout(WITHIN_SECONDS):
         while "space exceeded" not in await refusal(first, large):
             pass
+    of_one_that_is_gone = {"action": "ACTIVATE", "alarm": "NOSPACE", "memberID": "12345"}
+    await asyncio.to_thread(first.post, "/v3/maintenance/alarm", of_one_that_is_gone)
     async with running(*(care.run() for care in cared.by_name.values())), asyncio.timeout(WITHIN_SECONDS):
         while await refusal(first, MINE):  # noqa: ASYNC110 -- what is waited for has no event
             await asyncio.sleep(0.05)
