@@ -137,7 +137,7 @@ def test_a_stuck_sensor_does_not_keep_the_process(server: HostRoots, sensor) -> 
     )
     roots = [server.proc, server.sys, server.rootfs]
     ended = subprocess.run(
-        [sys.executable, "-c", script, *roots], capture_output=True, text=True, timeout=20, check=True
+        [sys.executable, "-c", script, *roots], capture_output=True, text=True, timeout=120, check=True
     )
     assert ended.stdout == "Overdue\n"
     assert "collector hwmon4 overran its deadline of 0.1 s: quarantined\n" in ended.stderr
