@@ -1,8 +1,5 @@
 """The extender as a process between real agents and a scheduler's requests."""
 
-import shutil
-from pathlib import Path
-
 from leadsman.testbed.etcd import Etcd
 from tests.leadsman_process import LeadsmanProcess
 from tests.waiting import blocked_until as until
@@ -43,18 +40,3 @@ def test_a_bound_holds_on_what_the_agents_measure_while_etcd_goes_is_wiped_and_a
     assert extender.ask("filter", BOTH, {})["NodeNames"] == BOTH, "a pod without a bound may still go there"
     assert extender.stop() == 0
     assert "Traceback" not in extender.log
-
-
-def test_a_policy_file_is_followed_and_a_bad_one_is_refused(start: Start, tmp_path: Path) -> None:
-    policy = tmp_path / "policy.yaml"
-    shutil.copy("examples/policy.yaml", policy)
-    extender = start("extender", "--policy", str(policy))
-    loaded = "leadsman_policy_load_success"
-    until(lambda: extender.metric(loaded) == 1, "the policy loaded")
-    policy.write_text("delay: {statistic: p51}\n")
-    until(lambda: "$.delay.statistic" in extender.log, "the bad policy refused")
-    assert str(policy) in extender.log
-    assert extender.metric(loaded) == 0
-    policy.write_text("delay: {estimate: accept}\n")
-    until(lambda: extender.metric(loaded) == 1, "the good policy loaded")
-    assert extender.ask("filter", ["a", "b"], {"delay_a": "25"})["NodeNames"] == ["a", "b"]

@@ -1,6 +1,5 @@
 """A delay bound is hard: a node passes only when every bound is known to hold there."""
 
-import random
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,54 +12,6 @@ from leadsman.decision.explain import explain, format_explanation
 from leadsman.decision.inputs import DecisionInputs, LastRoundTrips
 from leadsman.decision.model import PodInfo
 from tests.leadsman.decision import make
-
-
-def network(rng: random.Random) -> DecisionInputs:
-    """Sixty nodes; each pair measured from one side, both or none; some lost, some reporters not fresh."""
-    names = [f"n-{number}" for number in range(60)]
-    kinds = ["fresh"] * 6 + ["stale", "provisional", "silent"]
-    return make.facts(
-        {
-            name: make.state(
-                {peer: rng.choice([rng.uniform(0, 20), 5.0, None]) for peer in rng.sample(names, 40) if peer != name},
-                freshness=rng.choice(kinds),
-            )
-            for name in names
-        }
-    )
-
-
-def fresh_reports(facts: DecisionInputs, one: str, other: str) -> list[float]:
-    """What fresh reporters measured between two nodes, read from the records alone."""
-    found = []
-    for reporter, peer in ((one, other), (other, one)):
-        state = facts.snapshot.nodes[reporter]
-        fresh = state.heartbeat and state.changed_at is not None and facts.now - state.changed_at < 15.0
-        window = state.latency.peers.get(peer)
-        if fresh and window and window.received:
-            assert window.p50_ms is not None
-            found.append(window.p50_ms)
-    return found
-
-
-def test_no_random_placement_breaks_its_bounds() -> None:
-    """A placement is a node that passes for a random pod; both reports of each bound are checked by hand. 100,000 are
-    made by `python -m benchmarks.placements`."""
-    rng, placed = random.Random(1), 0
-    while placed < 10_000:
-        facts = network(rng)
-        names = sorted(facts.snapshot.nodes)
-        for _ in range(100):
-            bounds = {ref: rng.choice(["0", "5", "12.5", f"{rng.uniform(0, 20):.3f}"]) for ref in rng.sample(names, 2)}
-            pod = make.pod(**{f"delay_{reference}": ms for reference, ms in bounds.items()})
-            asked = rng.sample(names, 50)
-            kept = filter_nodes(pod, asked, facts).kept
-            placed += len(kept)
-            for node in kept:
-                for reference, ms in bounds.items():
-                    reports = [0.0] if node == reference else fresh_reports(facts, reference, node)
-                    assert reports
-                    assert max(reports) <= float(ms)
 
 
 def _spread(workloads: int) -> tuple[DecisionInputs, PodInfo]:

@@ -88,14 +88,6 @@ def test_what_may_refuse_does_and_nothing_else(pod: PodInfo, healing: SelfHealin
         assert node not in refusals or refusals[node].reason == (said if dead else HELD.reason)
 
 
-@given(pods, views)
-def test_time_only_ends_holds(pod: PodInfo, healing: SelfHealing) -> None:
-    now, later = (HealingFilter().refusals(pod, NODES, inputs(healing, at)) for at in (NOW, NOW + 5))
-    own = {node for node, held in healing.holds.items() if any(hold.owner_uid == pod.owner_uid for hold in held)}
-    assert later.keys() <= now.keys() | own  # The room held for the pod itself ends, and other pods' there may go on.
-    assert not HealingFilter().refusals(pod, NODES, inputs(healing, NOW + 10)).keys() - healing.refused.keys()
-
-
 # A placeholder gives way to the pods that it stands for and to critical ones, and to nobody else.
 
 HEALING = SelfHealing(

@@ -293,10 +293,6 @@ def test_a_node_stays_in_doubt_until_it_is_tried_again_however_often_it_failed(
     assert value(reward, retry) > 0.98
 
 
-def test_success_since_the_failure_lessens_the_doubt() -> None:
-    assert value(failed(1, recent=3.0), 60.0) > value(failed(1), 60.0)
-
-
 def test_the_age_of_an_incident_is_what_the_writer_says_and_what_the_reader_waited() -> None:
     assert (
         rewards_score.incident_age_seconds(
