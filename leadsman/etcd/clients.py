@@ -7,7 +7,7 @@ not answer, a token that it knew within that hour stays known.
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 
 import msgspec
 from msgspec import Struct
@@ -136,6 +136,15 @@ class Client:
             raise TooMuch(f"{self.role.name} has {STREAMS_AT_ONCE} requests open")
         if not self._requests.try_take():
             raise TooMuch(f"{self.role.name} sends more than {REQUESTS_PER_SECOND:g} requests a second")
+
+    def needs_recount(self, request: Authorised) -> bool:
+        """Tells whether it would have written too many keys with this request. Some may be gone: others, and the
+        gateways of other members, delete them too."""
+        return self.role.is_limited and len(self._written | request.written) > MOST_KEYS
+
+    def recount(self, stored: Set[bytes]) -> None:
+        """Forgets the keys that etcd does not have."""
+        self._written &= stored
 
     def take(self, path: str, request: Authorised) -> None:
         """Before it is sent on. Raises TooMuch."""

@@ -10,7 +10,7 @@ One agent's token stops nobody else: `clients` counts its requests, bytes, lease
 """
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 
 import aiohttp
 import msgspec
@@ -18,10 +18,12 @@ from aiohttp import web
 from prometheus_client.core import Metric
 
 from leadsman.etcd.clients import Client, Clients
-from leadsman.etcd.roles import Authorised, Malformed, NoToken, Refused, authorise
+from leadsman.etcd.roles import READ_WRITE, Authorised, Malformed, NoToken, Refused, Role, authorise
 from leadsman.runtime.connections import ServerLimits
 from leadsman.runtime.log_limit import LogLimit
 from leadsman.runtime.scrape import counter
+from leadsman.state.etcd_json import RangeResponse, decode_response
+from leadsman.state.store import StoreError
 
 log = logging.getLogger(__name__)
 log.addFilter(LogLimit())
@@ -74,12 +76,29 @@ class Gateway:
         client.open_requests += 1
         try:
             wanted = authorise(client.role, request.path, await request.read())
+            if client.needs_recount(wanted):
+                client.recount(await self._keys_of(client.role))
             client.take(request.path, wanted)
             return await self._forward(request, client, wanted)
         except web.HTTPRequestEntityTooLarge as error:
             raise Malformed(f"request of more than {LARGEST_REQUEST_BYTES} bytes") from error
         finally:
             client.open_requests -= 1
+
+    async def _keys_of(self, role: Role) -> Set[bytes]:
+        """Returns the keys in etcd that the role may write."""
+        found = set[bytes]()
+        try:
+            for each in role.permissions:
+                if each.kind == READ_WRITE:
+                    wanted = {"key": each.key.encode(), "range_end": each.range_end.encode(), "keys_only": True}
+                    url, body = f"{self._etcd}/v3/kv/range", msgspec.json.encode(wanted)
+                    async with self._session.post(url, data=body, raise_for_status=True) as answer:
+                        listed = decode_response(await answer.read(), RangeResponse)
+                    found.update(item.key for item in listed.kvs)
+        except (aiohttp.ClientError, TimeoutError, OSError, StoreError) as error:
+            raise Refused(f"this member of etcd does not answer: {type(error).__name__}") from error
+        return found
 
     async def _forward(self, request: web.Request, client: Client, wanted: Authorised) -> web.StreamResponse:
         headers = {_LEADER_HEADER: request.headers[_LEADER_HEADER]} if _LEADER_HEADER in request.headers else {}

@@ -13,6 +13,7 @@ from agent.node_ownership import claim_node
 from leadsman.etcd import clients, roles
 from leadsman.etcd.gateway import LARGEST_REQUEST_BYTES
 from leadsman.state import keys
+from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_json import AnyResponse
 from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.records import Heartbeat, Identity, RingEntry
@@ -217,6 +218,16 @@ async def test_one_agent_gets_no_more_than_it_needs_and_the_others_all_they_need
     await honest.write([Put(B_HEARTBEAT, b"1")], lease)
     stored = await locked.store("of-extender").read_prefix(keys.rewards_prefix("node-a"))
     assert len(stored.items) <= clients.MOST_KEYS
+
+
+async def test_keys_that_another_gateway_deleted_count_no_more(locked: Locked) -> None:
+    agent, elsewhere = locked.store("of-a"), EtcdStore(EtcdAccess((locked.etcd.client_url,)))
+    for number in range(clients.MOST_KEYS // 100 + 2):
+        locked.now += 60.0
+        written = [keys.reward_key("node-a", f"type-{number}-{each}") for each in range(100)]
+        await agent.write([Put(key, b"1") for key in written])
+        await elsewhere.write([Delete(key) for key in written])
+    await elsewhere.close()
 
 
 @pytest.mark.parametrize(("answer", "is_refused"), [(b'{"succeeded": true}', True), (b"{}", False)])
