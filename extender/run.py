@@ -189,6 +189,7 @@ class ExtenderParts:
             plugins=lambda: self.plugins.plugins,
             core=self.core,
             request_probes=self.probe_requests.enqueue,
+            reservations=self.reservations,
             grafana_url=self.settings.grafana_url,
             tls=self.tls,
         )

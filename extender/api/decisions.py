@@ -183,6 +183,8 @@ async def pod(live: LiveState, request: web.Request) -> DecisionDetail:
 async def what_if(live: LiveState, request: web.Request) -> DecisionDetail:
     asked = await read_body(request, WhatIfRequest)
     inputs, core = live.sources.inputs.current_inputs(), live.sources.core
+    if live.sources.reservations:
+        inputs = await live.sources.reservations.read(inputs)
     try:
         entry = await live.on_worker(
             lambda: decide_on_pod(read_pod(asked.yaml, asked.namespace), inputs.snapshot.nodes, inputs, core)

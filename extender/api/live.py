@@ -24,6 +24,7 @@ from leadsman.decision.model import PodInfo
 from leadsman.runtime.daemon_thread import run_in_daemon_thread
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.server_tls import ServerTls
+from leadsman.sources.device_reservations import DeviceReservations
 from leadsman.sources.wiring import InputSources
 
 
@@ -42,6 +43,7 @@ class ApiSources(Struct, frozen=True):
     plugins: what each plugin of the policy does.
     core: what decides a what-if.
     request_probes: None: nobody can be asked to measure.
+    reservations: of devices; None: nothing of them is reserved.
     tls: of kube-scheduler's listener; None: it is plain HTTP.
     grafana_url: where a pair's past is shown, with {a} and {b} for the nodes' names; "": nowhere.
     wall_clock: Unix seconds.
@@ -57,6 +59,7 @@ class ApiSources(Struct, frozen=True):
     plugins: Callable[[], Sequence[Plugin]] = tuple
     core: DecisionCore = DEFAULT_CORE
     request_probes: RequestProbes | None = None
+    reservations: DeviceReservations | None = None
     grafana_url: str = ""
     tls: ServerTls | None = None
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gzip
 from typing import Any, cast
+from unittest.mock import AsyncMock, Mock
 
 import aiohttp
 import pytest
@@ -18,7 +19,9 @@ from extender.body_limits import RequestRefused
 from extender.decider import Decider
 from extender.journal import FORGET_SECONDS, Journal
 from extender.metrics import ExtenderMetrics
+from leadsman.cluster.devices.node_devices import NodeDevices
 from leadsman.cluster.resources import Resources
+from leadsman.decision.inputs import DeviceInputs
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.runtime.http_server import Health, serve
@@ -64,6 +67,19 @@ async def test_every_answer_is_what_the_openapi_document_says(api: Api, route: R
 
     schema = operation["responses"][str(route.status)]["content"]["application/json"]["schema"]
     jsonschema.validate(body, {**schema, "components": document["components"]})
+
+
+async def test_what_if_knows_what_is_reserved_as_the_filter_does(api: Api) -> None:
+    """Here that etcd does not say it."""
+    with_cards = DeviceInputs(True, {"edge-a-0000": NodeDevices({"nvidia.com/gpu": 4})})
+    reservations = Mock(read=AsyncMock(side_effect=lambda inputs: replace(inputs, devices=unknown)))
+    unknown = replace(with_cards, reservations_problem="etcd does not say it")
+    api.live.sources = replace(api.live.sources, reservations=reservations)
+    asking = POD.replace("name: p,", "name: p, annotations: {leadsman.dev/device-memory: 5Gi},")
+    asking = asking.replace("image: private", "image: private, resources: {requests: {nvidia.com/gpu: 1}}")
+    status, body = await api.post("/what-if", {"yaml": asking})
+    assert status == 200
+    assert "etcd does not say it" in str(body)
 
 
 @pytest.mark.parametrize(
