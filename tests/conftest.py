@@ -28,6 +28,7 @@ os.environ["PYTHONDONTWRITEBYTECODE"] = ""
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("brief", settings.get_profile("untimed"), max_examples=10)
 settings.load_profile("untimed")
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
