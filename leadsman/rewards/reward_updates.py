@@ -57,10 +57,11 @@ def new_reward(now: float, half_life_seconds: float = HALF_LIFE_SECONDS) -> Rewa
 
 
 def decay(reward: Reward, now: float) -> Reward:
-    """Fades the evidence to `now`. A clock that went back changes only `at_seconds`."""
+    """Fades the evidence to `now`. A clock that went back changes no evidence, and no incident is later than now."""
     left = remaining_share(now - reward.at_seconds, reward.half_life_seconds)
     if left == 1.0:
-        return structs.replace(reward, at_seconds=now)
+        last = reward.last_incident_seconds
+        return structs.replace(reward, at_seconds=now, last_incident_seconds=last if last is None else min(last, now))
     qualities = {name: structs.replace(each, samples=each.samples * left) for name, each in reward.qualities.items()}
     return structs.replace(
         reward,

@@ -122,9 +122,11 @@ class TestFading:
         steps = decay(decay(before, T0 + one), T0 + one + two)
         assert steps.failed == pytest.approx(decay(before, T0 + one + two).failed, abs=1e-9)
 
-    def test_a_clock_that_went_back_adds_nothing(self) -> None:
+    def test_a_clock_that_went_back_adds_nothing_and_hides_no_health_that_follows(self) -> None:
         before = record_incident(new_reward(T0), IncidentCause.CRASH, T0)
-        assert decay(before, T0 - 1e6).failed == before.failed
+        after = decay(before, T0 - 1e6)
+        assert after.failed == before.failed
+        assert credit_health(after, 0.0, 600.0, T0 - 1e6 + 600).recent > 0
 
 
 class TestQuality:
