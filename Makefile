@@ -158,6 +158,11 @@ $(BIN)/python:
 .venv/.check: $(BIN)/python setup.cfg
 	$(call install,check,test)
 
+# What .ci/run needs, by one call of pip.
+.venv/.ci: $(BIN)/python setup.cfg
+	$(call install,$(LOCAL)check,test)
+	@touch .venv/.test .venv/.check
+
 .venv/.bench: $(BIN)/python setup.cfg
 	$(call install,$(LOCAL)test,bench)
 
