@@ -1,6 +1,7 @@
 """Labels and lines → bounds: exact names, plain decimal milliseconds, nothing guessed, nothing left out."""
 
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -268,7 +269,8 @@ def test_the_first_pod_of_a_workload_that_names_itself_fits_anywhere() -> None:
 )
 def test_what_made_the_pod_s_replica_set_or_job_is_its_own_workload(workload: str, owner: str, own: bool) -> None:
     pod = PodInfo("default", "mine-x", labels={"delay_mine": "5"}, workload=owner)
-    facts = make.facts({"edge-1": make.state()}, workloads=make.workloads(**{workload: []}))
+    nowhere: dict[str, Any] = {workload: []}
+    facts = make.facts({"edge-1": make.state()}, workloads=make.workloads(**nowhere))
     assert filter_nodes(pod, ["edge-1"], facts).kept == (("edge-1",) if own else ())
 
 
