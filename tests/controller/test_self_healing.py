@@ -208,6 +208,7 @@ async def test_a_state_without_owners_for_which_it_has_no_room_is_written_once(
 ) -> None:
     await cluster.cover()
     known = await cluster.published.read()
+    assert known is not None
     assert known.backup_owners
     monkeypatch.setattr(documents, "MAX_BYTES", len(SELF_HEALING.encode(replace(known, backup_owners={}))) + 8)
     cluster.api.delete(f"/api/v1/namespaces/leadsman/configmaps/{SELF_HEALING.config_map}")

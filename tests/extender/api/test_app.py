@@ -72,8 +72,8 @@ async def test_every_answer_is_what_the_openapi_document_says(api: Api, route: R
 async def test_what_if_knows_what_is_reserved_as_the_filter_does(api: Api) -> None:
     """Here that etcd does not say it."""
     with_cards = DeviceInputs(True, {"edge-a-0000": NodeDevices({"nvidia.com/gpu": 4})})
-    reservations = Mock(read=AsyncMock(side_effect=lambda inputs: replace(inputs, devices=unknown)))
     unknown = replace(with_cards, reservations_problem="etcd does not say it")
+    reservations = Mock(read=AsyncMock(side_effect=lambda inputs: replace(inputs, devices=unknown)))
     api.live.sources = replace(api.live.sources, reservations=reservations)
     asking = POD.replace("name: p,", "name: p, annotations: {leadsman.dev/device-memory: 5Gi},")
     asking = asking.replace("image: private", "image: private, resources: {requests: {nvidia.com/gpu: 1}}")
