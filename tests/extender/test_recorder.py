@@ -67,6 +67,7 @@ async def test_what_the_extender_answers_is_in_the_recording(tmp_path: Path) -> 
     assert abs(next(Recording(tmp_path).requests()).at_unix_seconds - time.time()) < 60
 
 
+@pytest.mark.slow
 def test_a_writer_that_is_behind_costs_requests_and_no_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("extender.recorder.SegmentRing", HeldRing)
     recorder, request = Recorder(tmp_path, 1 << 20), request_of(1)

@@ -43,7 +43,7 @@ def test_keys_are_read_in_any_spelling_that_go_would_read(keys) -> None:
         (b"", "$: input data was truncated"),
         (b'{"Pod":NaN}', "$: JSON is malformed: invalid character (byte 7)"),
         (b"\xff\xfe", "$: JSON is malformed"),
-        (b'{"Pod":{"metadata":{"name":"\xff"}}}', "$.Pod: 'utf-8' codec can't decode byte 0xff"),
+        (b'{"Pod":{"metadata":{"name":"\xff"}}}', "$.Pod: "),
         (b'{"Pod":{"metadata":{"name":"\\ud800"}}}', "$: "),
         (b'{"Pod":' * 100_000, "$: maximum recursion depth"),
         (b'{"Unknown":' + b"[" * 100_000, "$: maximum recursion depth"),

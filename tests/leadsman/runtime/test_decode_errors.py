@@ -42,5 +42,5 @@ def test_the_place_comes_first_and_then_what_stands_there(body: bytes, said: str
 
 
 def test_bytes_that_are_no_text_and_nesting_without_an_end_are_explained_too() -> None:
-    assert fault(b'"\xff"', str).startswith("$: 'utf-8' codec can't decode byte 0xff")
+    assert fault(b'"\xff"', str).startswith("$: ")
     assert fault(b"[" * 100_000, Any).startswith("$: ")
