@@ -111,6 +111,7 @@ class Ended(StrEnum):
     WORK = "work used up"
     SECONDS = "seconds used up"
     NO_SEARCH = "nothing was searched"
+    TOO_FINE = "nothing was searched, as the requests share too small a unit"
 
 
 class Found(Struct, frozen=True):

@@ -73,6 +73,16 @@ def test_a_pod_that_a_relaxation_spreads_over_places_is_reserved_for_as_a_whole(
     assert relaxed_reserve(problem, start, at, 60.0) == 4
 
 
+def test_requests_that_share_too_small_a_unit_are_not_searched_and_it_says_so() -> None:
+    pod = PodOptions((1 << 40,), None, False, (0,), (1,), 1)
+    domains = tuple((FailureDomain(BackupScope.NODE, name), None, None) for name in "ab")
+    room = Room(("a", "b"), ("memory",), np.full((2, 1), 1 << 50, np.int64), domains)
+    problem = Problem(room, units=(1,), weights=(1000,), pods=(pod,) * 100)
+    start = (Choice(0, None),) * 100
+    found = search(problem, start, 1, 1.0, 60.0, lambda _: None)
+    assert (found.choices, found.ended) == (start, Ended.TOO_FINE)
+
+
 def test_more_work_never_gives_a_worse_plan_and_the_same_work_the_same() -> None:
     """A longer search takes the steps of a shorter one, but for the last that its end cuts short."""
     modelled = model_cluster(Situation(*node_bound_case(2, nodes=8, pods=40, placed_ratio=0.2)), SETTINGS)
