@@ -8,7 +8,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from agent.pods import incidents
 from agent.pods.incidents import (
@@ -194,6 +194,9 @@ MAX_TYPES = 64
 MAX_QUALITIES = 8
 """Qualities that a type has at most. leadsman.state.records.Reward holds no more."""
 
+_SET_SECONDS = 2.0
+"""A wall clock that is so far off was set. NTP slews by less between two credits."""
+
 _QUALITY_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,127}")
 
 
@@ -241,8 +244,8 @@ class IncidentLedger:
         """rewards, counted_totals: what an earlier agent of this node left in etcd.
 
         first_start: there was no earlier agent. What happened to the pods before is history and is not counted.
-        clock: monotonic seconds. unix: Unix seconds, asked for once, and then for comparison with kubelet's times: a
-        wall clock that is set must neither fade all evidence nor keep what comes from counting.
+        clock: monotonic seconds. unix: Unix seconds, as the kubelet's times are and those of the next agent. When the
+        wall clock is set, all records are set with it, so that no evidence fades by that.
         """
         self.rewards, self.counted_totals = dict(rewards), counted_totals
         self.changed_types: set[str] = set()
@@ -310,6 +313,7 @@ class IncidentLedger:
 
     def credit_health(self) -> None:
         """Credits each pod's type with the pod's health up to now."""
+        self._follow_wall_clock()
         now, unix = self._clock(), self._unix()
         for health in self.pods.values():
             before, after = health.advance(now)
@@ -330,8 +334,21 @@ class IncidentLedger:
             self.rewards[health.type] = reward_updates.record_quality(reward, name, cost, self._unix())
 
     def _unix(self) -> float:
-        """Returns Unix seconds that pass evenly, whatever the wall clock is set to."""
+        """Returns Unix seconds that pass evenly between two credits."""
         return self._unix_at_0 + self._clock()
+
+    def _follow_wall_clock(self) -> None:
+        """Moves all records to the wall clock's time once it was set, or stood still with the machine."""
+        before, wall = self._unix(), self._wall_clock()
+        if abs(wall - before) < _SET_SECONDS:
+            return
+        self._unix_at_0 += wall - before
+        for name, reward in self.rewards.items():
+            faded = reward_updates.decay(reward, before)
+            last = faded.last_incident_seconds
+            last = None if last is None else max(0.0, last + wall - before)
+            self.rewards[name] = structs.replace(faded, at_seconds=wall, last_incident_seconds=last)
+        self.changed_types |= self.rewards.keys()
 
     def _update_health(self, pod: Pod) -> PodHealth:
         now, health = self._clock(), self.pods.get(pod.metadata.uid)
@@ -342,13 +359,24 @@ class IncidentLedger:
         if health is not None:
             health.update(pod, now)
             return health
-        if MIRROR_POD_KEY in pod.metadata.annotations and pod.metadata.uid not in self._first_listed:
-            self._mark_as_counted(pod)  # The API's copy of a static pod was made again, of the same containers.
         name = pod_type_of(pod)
         credited_until = self._credited_until.get(name, self._opened_at)
+        if self._is_new_copy(pod):
+            self._mark_as_counted(pod)
+            credited_until = self._wall_clock()
         health = first_seen_health(pod, name, now, self._wall_clock(), credited_until)
         self.pods[pod.metadata.uid] = health
         return health
+
+    def _is_new_copy(self, pod: Pod) -> bool:
+        """Tells whether the API's copy of a static pod was made again, of the same containers, since this agent or an
+        earlier one saw the last."""
+        if MIRROR_POD_KEY not in pod.metadata.annotations:
+            return False
+        made_at = pod.metadata.creation_timestamp
+        is_young = made_at is not None and made_at.timestamp() > self._opened_at
+        is_unknown = not self.counted_totals.totals(pod.metadata.uid)
+        return pod.metadata.uid not in self._first_listed or (is_young and is_unknown)
 
     def _note_fallen_counts(self, pod: Pod) -> None:
         """A restartCount that fell began again at 0: the node has lost its containers, as after a reboot."""

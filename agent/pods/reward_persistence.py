@@ -138,8 +138,8 @@ class RewardPersistence:
         ledger.counted_bind_failures |= dict.fromkeys(unsaved_failures, True)
 
     async def _look_again(self, claim: NodeOwnership, ledger: IncidentLedger) -> bool:
-        """Has written again what etcd has lost by a new claim, also of a part, as after a restore. False: it cannot be
-        read now."""
+        """Has written again what differs in etcd after a new claim: it was restored, or a write had no response.
+        False: it cannot be read now."""
         try:
             stored = {item.key: item.value for items in await self._read() for item in items}
         except StoreError as error:
@@ -157,7 +157,7 @@ class RewardPersistence:
             if stored.get(keys.counted_totals_key(self._node, shard), _NO_TOTALS) != encode_record(record)
         }
         if lost:
-            log.warning("etcd has lost rewards of %d pod types of this node; agent writes them again", len(lost))
+            log.info("etcd holds other rewards of %d pod types than were written; agent writes them again", len(lost))
         for name in lost:
             del self._written[name]
         ledger.changed_types |= ledger.rewards.keys() & set(lost)

@@ -15,6 +15,7 @@ from extender.api.what_if import ALLOWED, DEFAULT_NAMESPACE, FilterNodes, decide
 from extender.body_limits import RequestRefused
 from extender.journal import MAX_PODS, JournalEntry
 from leadsman.decision.decide import filter_nodes
+from leadsman.decision.devices.device_filter import needs_reservation
 from leadsman.decision.explain import Explanation, explain
 from leadsman.published.self_healing import PodBackup
 
@@ -183,14 +184,13 @@ async def pod(live: LiveState, request: web.Request) -> DecisionDetail:
 async def what_if(live: LiveState, request: web.Request) -> DecisionDetail:
     asked = await read_body(request, WhatIfRequest)
     inputs, core = live.sources.inputs.current_inputs(), live.sources.core
-    if live.sources.reservations:
-        inputs = await live.sources.reservations.read(inputs)
     try:
-        entry = await live.on_worker(
-            lambda: decide_on_pod(read_pod(asked.yaml, asked.namespace), inputs.snapshot.nodes, inputs, core)
-        )
+        pasted = await live.on_worker(lambda: read_pod(asked.yaml, asked.namespace))
     except RequestRefused as error:
         raise RequestError(error.status, str(error), "yaml", "", ALLOWED) from error
+    if live.sources.reservations and needs_reservation(pasted, inputs):
+        inputs = await live.sources.reservations.read(inputs)
+    entry = await live.on_worker(lambda: decide_on_pod(pasted, inputs.snapshot.nodes, inputs, core))
     return await _detail(live, request, entry)
 
 

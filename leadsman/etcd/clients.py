@@ -5,9 +5,10 @@ stolen token ends with its pod, or at the latest when it expires (an hour in the
 not answer, a token that it knew within that hour stays known.
 """
 
+import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Awaitable, Callable, Mapping, Set
 
 import msgspec
 from msgspec import Struct
@@ -126,7 +127,9 @@ class Client:
         self._requests = TokenBucket(REQUESTS_PER_SECOND, REQUESTS_AT_ONCE, clock)
         self._bytes = TokenBucket(BYTES_PER_SECOND, BYTES_AT_ONCE, clock)
         self._leases = TokenBucket(LEASES_PER_SECOND, LEASES_AT_ONCE, clock)
-        self._written: set[bytes] = set()
+        self._written = set[bytes]()
+        self._open_writes, self._unsettled = list[Set[bytes]](), list[Set[bytes]]()
+        self._counting = asyncio.Lock()
 
     def take_request(self) -> None:
         """Before its body is read. Raises TooMuch."""
@@ -142,9 +145,12 @@ class Client:
         gateways of other members, delete them too."""
         return self.role.is_limited and len(self._written | request.written) > MOST_KEYS
 
-    def recount(self, stored: Set[bytes]) -> None:
-        """Forgets the keys that etcd does not have."""
-        self._written &= stored
+    async def recount(self, stored: Callable[[], Awaitable[Set[bytes]]]) -> None:
+        """Counts the keys in etcd again. What a write under way brings may be missing in `stored` and counts besides:
+        else writes side by side would each have the others forgotten."""
+        async with self._counting:
+            self._unsettled = list(self._open_writes)
+            self._written = set(await stored()).union(*self._unsettled)
 
     def take(self, path: str, request: Authorised) -> None:
         """Before it is sent on. Raises TooMuch."""
@@ -158,6 +164,14 @@ class Client:
         if len(written) > MOST_KEYS:
             raise TooMuch(f"{self.role.name} writes more than {MOST_KEYS} keys")
         self._written = written
+        self._open_writes.append(request.written)
+        if self._counting.locked():
+            self._unsettled.append(request.written)
+
+    def settle(self, request: Authorised) -> None:
+        """After it was sent on, whatever came of it."""
+        if self.role.is_limited:
+            self._open_writes.remove(request.written)
 
     def count_deletes(self, request: Authorised, answer: bytes) -> None:
         """After etcd did it. What the other branch of the transaction would have deleted is still there."""

@@ -11,6 +11,7 @@ One agent's token stops nobody else: `clients` counts its requests, bytes, lease
 
 import logging
 from collections.abc import Iterator, Mapping, Set
+from functools import partial
 
 import aiohttp
 import msgspec
@@ -77,9 +78,12 @@ class Gateway:
         try:
             wanted = authorise(client.role, request.path, await request.read())
             if client.needs_recount(wanted):
-                client.recount(await self._keys_of(client.role))
+                await client.recount(partial(self._keys_of, client.role))
             client.take(request.path, wanted)
-            return await self._forward(request, client, wanted)
+            try:
+                return await self._forward(request, client, wanted)
+            finally:
+                client.settle(wanted)
         except web.HTTPRequestEntityTooLarge as error:
             raise Malformed(f"request of more than {LARGEST_REQUEST_BYTES} bytes") from error
         finally:

@@ -111,6 +111,9 @@ ROLE_LABEL = "kubernetes.io/role"
 
 READ_LABELS = frozenset({POLICY_LABEL, *TYPE_LABELS, POD_TEMPLATE_HASH_LABEL, ROLE_LABEL})
 READ_LABEL_PREFIXES = (DELAY_LABEL_PREFIX, *DEVICE_LABEL_PREFIXES)
+CRON_JOB_TIME = "[0-9]{8,10}"
+"""Matches what a CronJob appends, after a hyphen, to the names of its Jobs: the scheduled minute since 1970."""
+
 MIRROR_POD_KEY = "kubernetes.io/config.mirror"
 """The annotation of a pod that shows a static pod of a kubelet."""
 

@@ -7,10 +7,9 @@ one counts for the next. Types are the cluster's, whatever the namespace, as kub
 import re
 from collections.abc import Mapping
 
-from leadsman.kube.names import POD_TEMPLATE_HASH_LABEL, TYPE_LABELS
+from leadsman.kube.names import CRON_JOB_TIME, POD_TEMPLATE_HASH_LABEL, TYPE_LABELS
 
-_RUN = re.compile(r"-[0-9]{8,10}")
-"""Says what CronJobs append to the names of their Jobs: the scheduled minute since 1970."""
+_RUN = re.compile(f"-{CRON_JOB_TIME}")
 
 
 def pod_type(labels: Mapping[str, str], owner: str, owner_kind: str) -> str:

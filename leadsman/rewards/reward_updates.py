@@ -58,10 +58,10 @@ def new_reward(now: float, half_life_seconds: float = HALF_LIFE_SECONDS) -> Rewa
 
 def decay(reward: Reward, now: float) -> Reward:
     """Fades the evidence to `now`. A clock that went back changes no evidence, and no incident is later than now."""
-    left = remaining_share(now - reward.at_seconds, reward.half_life_seconds)
+    left, last = remaining_share(now - reward.at_seconds, reward.half_life_seconds), reward.last_incident_seconds
+    last = last if last is None else min(last, now)
     if left == 1.0:
-        last = reward.last_incident_seconds
-        return structs.replace(reward, at_seconds=now, last_incident_seconds=last if last is None else min(last, now))
+        return structs.replace(reward, at_seconds=now, last_incident_seconds=last)
     qualities = {name: structs.replace(each, samples=each.samples * left) for name, each in reward.qualities.items()}
     return structs.replace(
         reward,
@@ -70,6 +70,7 @@ def decay(reward: Reward, now: float) -> Reward:
         recent=reward.recent * left,
         failed=reward.failed * left,
         qualities={name: each for name, each in qualities.items() if each.samples > 1e-3},
+        last_incident_seconds=last,
     )
 
 
@@ -106,10 +107,10 @@ def record_incident(reward: Reward, cause: IncidentCause, now: float) -> Reward:
     incidents = reward.incidents | {cause.value: reward.incidents.get(cause.value, 0) + 1}
     noted = structs.replace(fresh, incidents=incidents, last_cause=cause.value, last_incident_seconds=now)
     if cause in BLAMES_NOBODY:
-        return structs.replace(noted, last_incident_seconds=reward.last_incident_seconds)
-    last = reward.last_incident_seconds
+        return structs.replace(noted, last_incident_seconds=fresh.last_incident_seconds)
+    last = fresh.last_incident_seconds
     early, late = _early_and_late(fresh)
-    outcome = kuberl.failure_outcome(cause, None if last is None else max(0.0, now - last))
+    outcome = kuberl.failure_outcome(cause, None if last is None else now - last)
     return structs.replace(
         noted,
         failed=min(MAX_TRIALS, fresh.failed + 1.0),

@@ -18,7 +18,13 @@ from msgspec.structs import force_setattr, replace
 from leadsman.decision.inputs import DecisionInputs, PlacedPods
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import EstimateMode
-from leadsman.kube.names import DELAY_ANNOTATION, DELAY_LABEL_PREFIX, ESTIMATE_ANNOTATION, REPLICAS_ANNOTATION
+from leadsman.kube.names import (
+    CRON_JOB_TIME,
+    DELAY_ANNOTATION,
+    DELAY_LABEL_PREFIX,
+    ESTIMATE_ANNOTATION,
+    REPLICAS_ANNOTATION,
+)
 from leadsman.runtime.text_table import one_line
 from leadsman.state.records import LONGEST_PROBE_SECONDS
 
@@ -67,10 +73,10 @@ def parse_bounds(pod: PodInfo) -> tuple[DelayBound, ...]:
     """Returns the pod's bounds, all of which must hold: labels by name, then lines in order. Raises BadBound."""
     if pod.excess:
         raise BadBound(pod.excess)
+    if not pod.has_delay_bounds:
+        return ()
     labels = tuple((label, value) for label, value in pod.labels.items() if label.startswith(DELAY_LABEL_PREFIX))
     text = pod.annotations.get(DELAY_ANNOTATION, "")
-    if not labels and not text:
-        return ()
     return _parse(labels, text, pod.annotations.get(REPLICAS_ANNOTATION), pod.annotations.get(ESTIMATE_ANNOTATION))
 
 
@@ -294,16 +300,20 @@ def _is_own_workload(name: TargetName, workload: str, pod: PodInfo) -> bool:
     return same and name.kind in ("", workload.removesuffix(f"/{name.name}"))
 
 
-_GENERATED_SUFFIXES = {"replicaset": "[bcdfghjklmnpqrstvwxz2456789]{1,10}", "job": r"\d{1,12}"}
-"""What a controller ends the names of its objects in: a safe-encoded hash (apimachinery's rand.SafeEncodeString), as
-Deployments and Argo's Rollouts do, and a CronJob the time."""
+_BUILT_IN = {"daemonset", "deployment", "job", "pod", "replicaset", "replicationcontroller", "statefulset"}
+_HASH = "[bcdfghjklmnpqrstvwxz2456789]{1,10}"
+"""A hash as apimachinery's rand.SafeEncodeString writes it, by which Argo's Rollouts name their ReplicaSets. A
+Deployment's are told by their label (`workload_name`)."""
 
 
 def _made(workload: str, owner: str) -> bool:
-    """Tells whether the name of the pod's owner, as kind/name, is one that the workload gave."""
+    """Tells whether the name of the pod's owner, as kind/name, is one that the workload gave. A bound to what only
+    looks so would be left out."""
     (kind, _, name), (owner_kind, _, owner_name) = workload.partition("/"), owner.partition("/")
-    suffix = _GENERATED_SUFFIXES.get(owner_kind)
-    return kind != owner_kind and bool(suffix and re.fullmatch(f"{re.escape(name)}-{suffix}", owner_name))
+    if kind == "cronjob":
+        return owner_kind == "job" and bool(re.fullmatch(f"{re.escape(name)}-{CRON_JOB_TIME}", owner_name))
+    is_hashed = owner_kind == "replicaset" and kind not in _BUILT_IN
+    return is_hashed and bool(re.fullmatch(f"{re.escape(name)}-{_HASH}", owner_name))
 
 
 _NO_NODES, _NO_WORKLOADS = "no node data has arrived yet", "workloads are not listed"

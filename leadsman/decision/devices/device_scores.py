@@ -186,7 +186,7 @@ def estimate_gain(rewards: Mapping[str, AgedReward], accelerated: Set[str]) -> G
     )
     if not having or not lacking:
         return Gain(with_samples, without_samples)
-    ratio, error = lacking / having, exp(_Z_90 * sqrt(having_error + lacking_error))
+    ratio, error = lacking / having, exp(min(_MAX_LOG_SECONDS, _Z_90 * sqrt(having_error + lacking_error)))
     return Gain(with_samples, without_samples, ratio, ratio / error, ratio * error)
 
 

@@ -41,6 +41,8 @@ def optimise(
     try:
         from leadsman.simulator.solver import search
 
+        if search.is_too_fine(problem):
+            return Found(start, at, 0, 0.0, Ended.TOO_FINE)
         return search.search(problem, start, seed, work, seconds, tell)
     except TimeoutError:
         return best

@@ -35,10 +35,15 @@ LACKING_SHARE = 0.5
 """This share of the neighbourhoods is around a pod that lacks its place or backup, while there are such pods."""
 
 MOST_OBJECTIVE = 1 << 62
-"""CP-SAT refuses a model whose objective may be larger. One request of an odd number of bytes makes the byte the unit."""
+"""CP-SAT refuses a model whose objective may be larger."""
 
 NEAREST_NODES = 6
 """A neighbourhood grows from a node to one of those that share most pods with it."""
+
+
+def is_too_fine(problem: Problem) -> bool:
+    """Tells whether the solver would refuse it: one request of an odd number of bytes makes the byte the unit."""
+    return objective_weights(problem).unplaced * (len(problem.pods) + 1) > MOST_OBJECTIVE
 
 
 def search(
@@ -60,8 +65,6 @@ def search(
     best, at = start, score(problem, start)
     if at is None:
         raise ValueError("the first choices do not fit on their nodes")
-    if objective_weights(problem).unplaced * (len(problem.pods) + 1) > MOST_OBJECTIVE:
-        return Found(start, at, 0, 0.0, Ended.TOO_FINE)
     relaxed_for, relaxed, objective = at[:2], relaxed_reserve(problem, start, at, seconds_left()), 0.0
     spent, joint_spent, joint_work, size = 0.0, 0.0, FIRST_JOINT_WORK, float(FIRST_PODS)
     nodes, proven = _Neighbourhoods(problem), _is_proven(at, relaxed)

@@ -165,9 +165,11 @@ def _replicas(deployment: _Deployment, place: str) -> Iterator[ClusterPod]:
 
 
 def _converted(plain: Any, kind: type[Any], place: str) -> Any:
-    plain = strip_nulls(plain)
     try:
+        plain = strip_nulls(plain)
         return msgspec.convert(plain, kind)
+    except RecursionError as error:
+        raise BadEdgeFile(f"{place}: nested too deep") from error
     except msgspec.ValidationError as error:
         raise BadEdgeFile(f"{place}: {decode_errors.explain_value(error, plain)}") from error
 

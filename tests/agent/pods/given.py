@@ -41,7 +41,7 @@ def pod(phase: str, *containers: dict[str, Any], **more: Any) -> Pod:
 
 def body(phase: str, *containers: dict[str, Any], **more: Any) -> dict[str, Any]:
     """containers: of "app", "sidecar", "third". more: init: container statuses; reason: of the status; ip, labels,
-    annotations, uid, name, deleted, unready_since."""
+    annotations, uid, name, created, deleted, unready_since."""
     names = ("app", "sidecar", "third")
     image = {"image": "registry.example/shop/app:1.7", "imageID": "sha256:1f0c"}
     status = [{"name": name, "restartCount": 0, **image, **each} for name, each in zip(names, containers, strict=False)]
@@ -54,7 +54,7 @@ def body(phase: str, *containers: dict[str, Any], **more: Any) -> dict[str, Any]
             "name": more.get("name", "shop-6d5f8b7c9-x2x7p"),
             "namespace": "shop",
             "uid": more.get("uid", UID),
-            "creationTimestamp": T0,
+            "creationTimestamp": more.get("created", T0),
             "labels": more.get("labels", {"app": "shop", "pod-template-hash": "6d5f8b7c9"}),
             "annotations": more.get("annotations", {}),
         }

@@ -115,6 +115,11 @@ def test_a_wall_clock_that_is_set_neither_fades_a_failure_nor_hides_what_comes_a
     world.passes(600)
     assert world.reward().failed > failed / 2
     assert world.reward().recent > 0
+    world.restart(10)
+    world.ledger.on_pod_updated(given.pod("Running", given.restarted(5)))
+    world.passes(15)
+    assert world.reward().failed > failed / 2
+    assert world.ledger.healthy_seconds["shop"] < 60
 
 
 def test_a_pod_that_is_not_ready_when_the_agent_starts_earns_no_first_stretch_again(world: World) -> None:
@@ -130,9 +135,9 @@ def test_a_pod_that_is_not_ready_when_the_agent_starts_earns_no_first_stretch_ag
 
 
 def test_a_static_pod_whose_copy_in_the_api_is_made_again_counts_none_of_its_restarts_again(world: World) -> None:
-    def copy(uid: str, restarts: int) -> Pod:
+    def copy(uid: str, restarts: int, created: str = given.T0) -> Pod:
         mirror = {"kubernetes.io/config.mirror": "5f3c"}
-        return given.pod("Running", given.restarted(restarts), uid=uid, annotations=mirror)
+        return given.pod("Running", given.restarted(restarts), uid=uid, annotations=mirror, created=created)
 
     world.ledger.on_first_list([copy("one", 15)])
     world.ledger.on_pod_updated(copy("one", 15))
@@ -140,6 +145,15 @@ def test_a_static_pod_whose_copy_in_the_api_is_made_again_counts_none_of_its_res
     world.ledger.on_pod_updated(copy("two", 15))
     assert world.incidents() == {"crash": 15}
     world.ledger.on_pod_updated(copy("two", 16))
+    assert world.incidents() == {"crash": 16}
+    world.passes(3600)
+    world.ledger.on_pod_deleted(copy("two", 16))
+    world.ledger.on_pod_updated(copy("three", 16))
+    world.passes(60)
+    assert world.ledger.healthy_seconds["shop"] == pytest.approx(3660)
+    world.restart(10)
+    world.ledger.on_first_list([copy("four", 16, "2026-03-01T13:01:05Z")])
+    world.ledger.on_pod_updated(copy("four", 16, "2026-03-01T13:01:05Z"))
     assert world.incidents() == {"crash": 16}
 
 

@@ -230,6 +230,25 @@ async def test_keys_that_another_gateway_deleted_count_no_more(locked: Locked) -
     await elsewhere.close()
 
 
+async def test_writes_under_way_count_while_the_keys_in_etcd_are_counted_again() -> None:
+    client = clients.Client(roles.agent_role("node-a"), lambda: 0.0)
+
+    def wanted(name: str, number: int) -> roles.Authorised:
+        written = (keys.reward_key("node-a", f"{name}-{each}").encode() for each in range(number))
+        return roles.Authorised(b"", frozenset(written))
+
+    client.take("/v3/kv/txn", wanted("before", clients.MOST_KEYS - 2))
+
+    async def none_stored_yet() -> frozenset[bytes]:
+        client.take("/v3/kv/txn", wanted("meanwhile", 1))
+        return frozenset()
+
+    assert client.needs_recount(wanted("more", 3))
+    await client.recount(none_stored_yet)
+    with pytest.raises(roles.TooMuch):
+        client.take("/v3/kv/txn", wanted("more", 2))
+
+
 @pytest.mark.parametrize(("answer", "is_refused"), [(b'{"succeeded": true}', True), (b"{}", False)])
 def test_a_key_that_only_the_other_branch_would_have_deleted_still_counts(answer: bytes, is_refused: bool) -> None:
     client, stored, refusals = clients.Client(roles.agent_role("node-a"), lambda: 0.0), list[str](), 0

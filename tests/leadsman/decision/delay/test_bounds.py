@@ -19,6 +19,7 @@ from leadsman.decision.delay.bounds import (
     NoTarget,
     ReplicaMode,
     Target,
+    parse_bounds,
     resolve_target,
 )
 from leadsman.decision.inputs import DecisionInputs
@@ -130,7 +131,9 @@ def test_a_bad_default_is_refused_only_where_there_is_a_bound(annotation: str, a
 def test_an_annotation_without_a_line_asks_for_nothing() -> None:
     """A chart's blank value."""
     for text, asks in (("", False), ("  \n# edge-1: 5\n", False), ("nonsense", True)):
-        assert PodInfo("default", "p", annotations={DELAY_ANNOTATION: text}).has_delay_bounds is asks
+        pod = PodInfo("default", "p", annotations={DELAY_ANNOTATION: text, ESTIMATE_ANNOTATION: "misspelt"})
+        assert pod.has_delay_bounds is asks
+        assert asks or parse_bounds(pod) == ()
 
 
 @given(st.dictionaries(st.text(max_size=20).map(lambda name: f"delay_{name}"), st.text(max_size=70)), st.text())
@@ -265,6 +268,9 @@ def test_the_first_pod_of_a_workload_that_names_itself_fits_anywhere() -> None:
         ("rollout_mine", "replicaset/other-6d4b5", False),
         ("cronjob_mine", "job/mine-again", False),
         ("deployment_mine", "statefulset/mine-1", False),
+        ("deployment_mine", "job/mine-29738880", False),
+        ("statefulset_mine", "replicaset/mine-2", False),
+        ("cronjob_mine", "job/mine-1", False),
     ],
 )
 def test_what_made_the_pod_s_replica_set_or_job_is_its_own_workload(workload: str, owner: str, own: bool) -> None:

@@ -79,7 +79,7 @@ def test_requests_that_share_too_small_a_unit_are_not_searched_and_it_says_so() 
     room = Room(("a", "b"), ("memory",), np.full((2, 1), 1 << 50, np.int64), domains)
     problem = Problem(room, units=(1,), weights=(1000,), pods=(pod,) * 100)
     start = (Choice(0, None),) * 100
-    found = search(problem, start, 1, 1.0, 60.0, lambda _: None)
+    found = solver.optimise(problem, start, 1, 1.0, 60.0, lambda _: None)
     assert (found.choices, found.ended) == (start, Ended.TOO_FINE)
 
 
