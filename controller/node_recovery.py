@@ -28,6 +28,7 @@ from leadsman.planning.recovery_plan import (
     TaintNode,
     UntaintNode,
     plan_recovery,
+    steady,
 )
 from leadsman.published.documents import DocumentTooLarge
 from leadsman.published.self_healing import LastRoundTrips, RecoveryState, SelfHealingState
@@ -207,7 +208,7 @@ class NodeRecovery(Keeper):
                 about = ObjectReference("Node", "", name, node.uid if node else "")
                 self.tools.tell(about, "FailoverWithheld", reason, "Withhold", warning=True)
         already = self.plan.stays if self.plan else {}
-        for uid, reason in plan.stays.items():
+        for uid, reason in steady(plan.stays, already).items():
             if already.get(uid) != reason and uid in cluster.pods:
                 pod = cluster.pods[uid]
                 about = ObjectReference("Pod", pod.namespace, pod.name, uid)

@@ -12,6 +12,7 @@ Nothing moves back when the node returns: it is only let in again. What a step r
 `leadsman.published.self_healing`.
 """
 
+import re
 from collections.abc import Callable, Mapping
 
 from msgspec import Struct
@@ -192,6 +193,7 @@ def plan_recovery(
 
     nodes: the verdict on each, with its times in Unix seconds. backups: of bounded pods, by UID.
     """
+    told = state.withheld
     state = replace(
         state,
         spent=tuple(min(at, now) for at in state.spent if now - at < budget.window_seconds),
@@ -210,8 +212,24 @@ def plan_recovery(
     bound = {uid for each in going_on.values() for uid, pod in each.pods.items() if pod.bound_at is not None}
     holds = tuple(hold for hold in (*state.holds, *step.holds) if hold.pod_uid not in bound)
     going_on = {name: replace(each, pods=_without_recovered(each.pods)) for name, each in going_on.items()}
-    state = replace(state, dead=going_on, holds=holds, withheld={**state.withheld, **step.withheld})
+    withheld = steady({**state.withheld, **step.withheld}, told)
+    state = replace(state, dead=going_on, holds=holds, withheld=withheld)
     return RecoveryPlan(tuple(step.actions), state, step.stays)
+
+
+def steady(reasons: Mapping[str, str], told: Mapping[str, str]) -> dict[str, str]:
+    """Returns the reasons as they were told before where only numbers in them changed.
+
+    A count of silent nodes changes with each of them, and each new text is a write, an Event and a series of metrics,
+    which an alert must see for a minute."""
+    return {
+        name: told[name] if _without_numbers(told.get(name, "")) == _without_numbers(reason) else reason
+        for name, reason in reasons.items()
+    }
+
+
+def _without_numbers(reason: str) -> str:
+    return re.sub(r"\d+", "", reason)
 
 
 class _Step:
@@ -299,7 +317,9 @@ def _admit_dead(
         dead[name] = DeadNode(uid, observed.message, at.first_lost_at, at.suspect_at, at.dead_at or now)
     refused = {name: node.reason for name, node in dead.items()}
     for name, node in nodes.items():
-        if node.state is not NodeHealth.HEALTHY and name not in refused:
+        # A new leader knows nothing yet of a node that the one before refused: it stays refused until a sign of life.
+        unseen = name in state.refused and Truth.FALSE not in node.signals.truths
+        if (node.state is not NodeHealth.HEALTHY or unseen) and name not in refused:
             # The first reason stays: it has ages that grow, and each change of the state is a write.
             refused[name] = state.refused.get(name, node.message)
     return replace(state, dead=dead, spent=tuple(spent), withheld=withheld, refused=refused)

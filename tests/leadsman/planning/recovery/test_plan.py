@@ -153,11 +153,15 @@ def test_nothing_is_done_while_most_of_the_zone_is_silent() -> None:
     suspect = verdict(NodeHealth.SUSPECT, "?")
     plan = step(there, observed(edge_1=DEAD, edge_2=suspect))
     assert plan.state.withheld == {"edge-1": "2 of 3 nodes of zone a are not healthy"}
+    # Each new text would be a write, an Event and a series of metrics.
+    again = step(there, observed(edge_1=DEAD, edge_2=suspect, edge_3=suspect), plan.state)
+    assert again.state.withheld == plan.state.withheld
 
 
 def test_nothing_is_done_while_most_agents_are_silent() -> None:
     silent = {name.replace("-", "_"): verdict(NodeHealth.HEALTHY, fresh=False) for name in NAMES[3:]}
-    plan = step(cluster(pod("web-1")), observed(edge_1=DEAD, **silent))
+    told_before = RecoveryState(withheld={"edge-1": "2 of 3 nodes of zone a are not healthy"})
+    plan = step(cluster(pod("web-1")), observed(edge_1=DEAD, **silent), told_before)
     assert plan.state.withheld == {"edge-1": "only 2 of 10 agents report"}
 
 
@@ -252,3 +256,7 @@ def test_a_suspect_node_whose_evidence_grows_changes_no_state() -> None:
     first = step(cluster(), observed(edge_1=verdict(NodeHealth.SUSPECT, "silent for 5 s")))
     again = step(cluster(), observed(edge_1=verdict(NodeHealth.SUSPECT, "silent for 6 s")), first.state)
     assert again.state == first.state
+    unknown = verdict(NodeHealth.HEALTHY)
+    unknown = replace(unknown, signals=Signals(*[Signal(Truth.UNKNOWN, "")] * 3))
+    assert step(cluster(), observed(edge_1=unknown), first.state).state == first.state  # what a new leader knows at first
+    assert step(cluster(), observed(), first.state).state.refused == {}
