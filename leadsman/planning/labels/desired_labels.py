@@ -54,12 +54,19 @@ class LabelWishes:
 
     nodes: all of the cluster.
     reporters: metric → the nodes that report it, or did within the hour.
+    is_new: the planner has run for less than that, and a metric without reporters may have fallen silent before.
     """
 
     def __init__(
-        self, nodes: Sequence[str], inputs: DecisionInputs, reporters: Mapping[str, frozenset[str]], limits: LabelLimits
+        self,
+        nodes: Sequence[str],
+        inputs: DecisionInputs,
+        reporters: Mapping[str, frozenset[str]],
+        limits: LabelLimits,
+        is_new: bool,
     ) -> None:
         self._nodes, self._inputs, self._reporters, self._limits = nodes, inputs, reporters, limits
+        self._is_new = is_new
 
     def of(self, policy: TasPolicy, current: CurrentLabels) -> dict[str, DesiredLabel]:
         """Maps each label key to what the policy asks for. current: its labels on the nodes, which hysteresis may
@@ -116,7 +123,7 @@ class LabelWishes:
 
     def _is_violated(self, value: int | None, rule: Rule, was_violated: bool) -> bool | None:
         if value is None:
-            return None
+            return True if was_violated and self._is_new and not self._reporters.get(rule.metric) else None
         if was_violated:
             return telemetry_plugins.still_violates(value, rule, self._limits.leave_ratio)
         return telemetry_plugins.violates(value, rule)

@@ -162,6 +162,7 @@ class PlanMemory(Struct, frozen=True):
     policies: those of the last plan.
     mark_budget: new marks that were left at `planned_at`.
     planned_at: monotonic seconds of the last plan.
+    began_at: of the first.
     """
 
     labels: Mapping[tuple[str, str], LabelHistory] = {}
@@ -169,6 +170,7 @@ class PlanMemory(Struct, frozen=True):
     policies: Mapping[PolicyKey, TasPolicy] = {}
     mark_budget: float = 1.0
     planned_at: float = float("-inf")
+    began_at: float = float("inf")
 
 
 class LabelAction(Struct, frozen=True):

@@ -193,6 +193,7 @@ def updated_memory(
         policies=policies.used,
         mark_budget=mark_budget,
         planned_at=now,
+        began_at=min(before.began_at, now),
     )
 
 
@@ -329,7 +330,8 @@ def _desired_labels(
 ) -> _DesiredByKey:
     reported = {metric: frozenset(nodes) for metric, nodes in memory.reported_at.items()}
     names = [each.view.name for each in observed]
-    wishes = LabelWishes(names, inputs, reported, limits)
+    is_new = inputs.now - memory.began_at < HOUR_SECONDS
+    wishes = LabelWishes(names, inputs, reported, limits, is_new)
     by_key: dict[str, list[DesiredLabel]] = {}
     for key, policy in sorted(inputs.telemetry.policies.used.items()):
         current = {} if key in edited else _current_labels(key, observed)

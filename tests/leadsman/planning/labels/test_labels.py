@@ -396,6 +396,18 @@ def test_a_node_that_fell_silent_keeps_its_mark_only_when_the_policy_fails_close
     assert bool(cluster.ours("a")) is stays
 
 
+def test_a_new_leader_keeps_for_an_hour_what_a_metric_that_is_silent_set() -> None:
+    """The other metric is reported, so the policy is not stopped as a whole."""
+    both = policy(deschedule=[rule("heat", "GreaterThan", 100), rule("load", "GreaterThan", 100)])
+    cluster = Cluster("a", "b", wall_ahead=0.0)
+    cluster.step([both], {"heat": {"a": 101, "b": 1}, "load": {"a": 1, "b": 1}})
+    cluster.change_leader()
+    cluster.step([both], {"load": {"a": 1, "b": 1}})
+    assert cluster.ours("a") == {"p": "violating"}
+    cluster.step([both], {"load": {"a": 1, "b": 1}}, after=3600.0)
+    assert cluster.ours("a") == {}
+
+
 # Whatever the policies and the metrics: applied plans leave nothing to plan, and no trace without policies.
 
 NODES = ("a", "b", "c")
