@@ -6,7 +6,8 @@ need their backups.
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import compress
 from typing import Any
 
 from msgspec import structs
@@ -55,6 +56,10 @@ WRITE_INTERVAL_SECONDS = 10.0
 # Placeholders are pods that do nothing but request room on one node. Pod Security: restricted.
 
 WRITES_PER_SECOND, WRITES_BURST = 20.0, 50
+MAX_WRITES_A_TURN = 1000
+"""That takes 50 s; a turn of 120 s counts as stalled."""
+REFUSED_PAUSE_SECONDS = 30.0
+"""A quota, say, refuses all of them, each plan again."""
 
 CONTAINER = "hold"
 GRACE_SECONDS = 1
@@ -75,7 +80,8 @@ class PlaceholderWriter:
     def __init__(self, tools: Tools, settings: PlaceholderSettings) -> None:
         self.problems: dict[str, str] = {}
         self.deleted: set[str] = set()
-        self._client, self._settings = tools.client, settings
+        self._client, self._settings, self._clock = tools.client, settings, tools.clock
+        self._refused_at: dict[str, float] = {}
         self._rate = TokenBucket(WRITES_PER_SECOND, WRITES_BURST)
         self._actions = Actions(
             _log,
@@ -83,12 +89,15 @@ class PlaceholderWriter:
             "controller writes placeholders again",
         )
 
-    async def apply(self, actions: Iterable[PlaceholderAction], node_of: Mapping[str, str]) -> None:
-        """Executes the actions. What is refused stands in `problems`, and the next plan tries it again.
+    async def apply(self, actions: Sequence[PlaceholderAction], node_of: Mapping[str, str]) -> None:
+        """Executes the actions. What is refused stands in `problems`, and is tried again after a while.
 
         node_of: UID of a placeholder → its node.
         """
-        self.problems = {}
+        now = self._clock()
+        self._refused_at = {node: at for node, at in self._refused_at.items() if now - at < REFUSED_PAUSE_SECONDS}
+        self.problems = {node: text for node, text in self.problems.items() if node in self._refused_at}
+        is_due = [not (isinstance(each, CreatePlaceholder) and each.node in self.problems) for each in actions]
 
         async def act(action: PlaceholderAction) -> str:
             await self._rate.wait()
@@ -99,11 +108,12 @@ class PlaceholderWriter:
             except ApiError as error:
                 node = action.node if isinstance(action, CreatePlaceholder) else node_of.get(action.uid, "")
                 self.problems[node] = f"the API server refuses its placeholder: {error}"
+                self._refused_at[node] = now
                 raise
             _log.info("%sd placeholder %s: %s", _VERBS[type(action).__name__], _described(action), action.reason)
             return "done"
 
-        await self._actions.carry_out(actions, act)
+        await self._actions.carry_out(list(compress(actions, is_due))[:MAX_WRITES_A_TURN], act)
 
     async def _execute(self, action: PlaceholderAction) -> None:
         match action:

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 from prometheus_client.core import Metric
 
-from controller.keeper import Keeper, NodeCache, Tools
+from controller.keeper import STALL_TIMEOUT_SECONDS, Keeper, NodeCache, Tools
 from leadsman.decision.telemetry.taspolicy import LABEL_PREFIX, PolicyKey
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, Conflict, InvalidRequest, NotFound, NotLeader, Unavailable
@@ -97,9 +97,12 @@ class NodePatcher:
         return {key: one.reason for key, one in self._refused.items() if now < one.due_at}
 
     async def apply(self, patches: Sequence[NodePatch]) -> list[NodePatch]:
-        """Applies the patches and returns what succeeded. The next plan repeats the others if still needed."""
+        """Applies the patches and returns what succeeded. The next plan repeats the others if still needed.
+
+        It takes up no more than the rate allows in half the time after which a turn counts as stalled."""
         self._stopped = False
-        succeeded = await asyncio.gather(*(self._apply_one(patch) for patch in patches))
+        most = max(1, int(self._rate.per_second * STALL_TIMEOUT_SECONDS / 2))
+        succeeded = await asyncio.gather(*(self._apply_one(patch) for patch in patches[:most]))
         return [part for parts in succeeded for part in parts]
 
     async def _apply_one(self, patch: NodePatch) -> list[NodePatch]:

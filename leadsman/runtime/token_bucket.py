@@ -9,7 +9,7 @@ class TokenBucket:
     """A token bucket. clock: monotonic seconds."""
 
     def __init__(self, per_second: float, burst: int, clock: Callable[[], float] = time.monotonic):
-        self._per_second, self._burst, self._clock = per_second, float(burst), clock
+        self.per_second, self._burst, self._clock = per_second, float(burst), clock
         self._tokens, self._at = self._burst, clock()
 
     async def wait(self) -> None:
@@ -30,9 +30,9 @@ class TokenBucket:
         """Takes a turn, and returns the seconds until it comes."""
         self._fill()
         self._tokens -= 1
-        return max(0.0, -self._tokens / self._per_second)
+        return max(0.0, -self._tokens / self.per_second)
 
     def _fill(self) -> None:
         now = self._clock()
-        self._tokens = min(self._burst, self._tokens + (now - self._at) * self._per_second)
+        self._tokens = min(self._burst, self._tokens + (now - self._at) * self.per_second)
         self._at = now

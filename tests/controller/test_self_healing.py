@@ -1,5 +1,6 @@
 """Backups, placeholders and recovery on a fake API server: what is written, in which order, and what is not."""
 
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -65,7 +66,9 @@ class Cluster:
         self.api, self.verdicts, self.view = api, {name: verdict(name) for name in EDGES}, near(*EDGES)
         self.recorder = event_writer(client)
         settings = SelfHealingSettings(enabled=True, budget=budget)
-        given = tools(client, self.recorder, lambda: inputs_of(self.view))
+        self.ahead = 0.0
+        clock = lambda: time.monotonic() + self.ahead  # noqa: E731
+        given = tools(client, self.recorder, lambda: inputs_of(self.view), clock=clock)
         self.healing = SelfHealing(given, settings, lambda: self.verdicts)
         self.published = DocumentObject(client, "leadsman", SELF_HEALING)
 
@@ -276,3 +279,8 @@ async def test_a_refused_placeholder_leaves_the_pod_uncovered_with_the_refusal(c
     assert coverage.state is CoverageState.UNCOVERED
     assert "exceeded quota: room" in coverage.reason
     assert "exceeded quota: room" in cluster.events()["NoBackup"]
+    await cluster.step()
+    assert [each.reason for each in cluster.healing.backups.coverage.values()] == [coverage.reason]
+    assert not cluster.nodes_of_placeholders()
+    cluster.ahead = 31.0
+    await cluster.cover()
