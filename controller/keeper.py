@@ -266,11 +266,14 @@ class Actions:
 
 
 class DocumentObject(Generic[D]):
-    """Keeps one document in its ConfigMap, and reads it before it writes."""
+    """Keeps one document in its ConfigMap, and reads it before it writes.
+
+    uid: of the ConfigMap that was read or written last; "": there is none.
+    """
 
     def __init__(self, client: ApiClient, namespace: str, document: Document[D]) -> None:
         self._client, self._namespace, self._document = client, namespace, document
-        self._version = ""
+        self._version = self.uid = ""
 
     async def read(self) -> D | None:
         """Returns the value; None: there is none yet. Raises BadDocument or ApiError."""
@@ -278,9 +281,9 @@ class DocumentObject(Generic[D]):
         try:
             found = await self._client.get(path, ConfigMapObject)
         except NotFound:
-            self._version = ""
+            self._version = self.uid = ""
             return None
-        self._version = found.metadata.resource_version
+        self._version, self.uid = found.metadata.resource_version, found.metadata.uid
         return self._document.read(found)
 
     async def write(self, value: D) -> None:
@@ -299,7 +302,7 @@ class DocumentObject(Generic[D]):
             written = await self._client.replace(path, body, ConfigMapObject)
         else:
             written = await self._client.create(CONFIG_MAPS.path(self._namespace), body, ConfigMapObject)
-        self._version = written.metadata.resource_version
+        self._version, self.uid = written.metadata.resource_version, written.metadata.uid
 
 
 class Memory(Generic[D]):

@@ -134,6 +134,7 @@ class Replacement(Keeper):
 
     def forget(self) -> None:
         self.plan, self._memory, self._proposed, self._reported = None, None, {}, {}
+        self._evict_not_before, self._unseen_holds = {}, set()
         self._state.forget()
 
     def fail(self) -> None:
@@ -292,7 +293,7 @@ class Replacement(Keeper):
         note = f"plan {progress.plan} of moves is {progress.state}: {progress.note or counts}"
         unhappy = progress.state in (RunState.ABORTED, RunState.REFUSED)
         _log.log(logging.WARNING if unhappy else logging.INFO, "%s", note)
-        about = ObjectReference("ConfigMap", self.tools.namespace, MOVE_PLAN.config_map, "")
+        about = ObjectReference("ConfigMap", self.tools.namespace, MOVE_PLAN.config_map, self._plan_object.uid)
         self.tools.tell(about, f"MovePlan{progress.state.capitalize()}", note, "Move", warning=unhappy)
 
     async def _execute(self, action: MoveAction) -> str:

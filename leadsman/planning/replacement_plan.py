@@ -17,7 +17,14 @@ from leadsman.decision.delay.explain_delay import delay_evidence
 from leadsman.decision.model import DelayEvidence, PodInfo
 from leadsman.planning.moves.mover import EndedMove, MoveAction, Mover, MoveResult, MoverSettings
 from leadsman.planning.moves.plan_run import MovePlanLimits, PlanRun, accept
-from leadsman.planning.moves.search import free_part, is_bystander, why_never_moved, why_not_evictable
+from leadsman.planning.moves.search import (
+    free_part,
+    is_bystander,
+    why_never_moved,
+    why_not_evictable,
+    why_not_moved,
+    why_quota_refuses,
+)
 from leadsman.planning.situation import Situation, excess_ms, hardest, violation
 from leadsman.published.moves import HandedOverPlan, Move, MovePlan, MoverState, PlanOrigin, RunState
 
@@ -280,6 +287,8 @@ class Replacements:
             return no_fix(pod, situation, "no other node can take it", missed)
         if reason := why_not_evictable(pod, situation.cluster):
             return no_fix(pod, situation, reason, missed, "let the budget allow an eviction")
+        if reason := why_quota_refuses(pod, situation.cluster):
+            return no_fix(pod, situation, reason, missed, "raise the quota")
         delay = f"{missed.rtt_ms:.3g} ms, over {missed.bound_ms:g} ms" if missed.rtt_ms is not None else ""
         return self._mover.new_move(pod, node, f"its delay to {missed.to} is {delay}")
 
@@ -320,4 +329,4 @@ class Replacements:
             return reason
         if self._mover.departures.is_barred(pod.owner_uid, pod.node):
             return f"a pod of its owner left node {pod.node} lately"
-        return why_never_moved(pod) or why_not_evictable(pod, self._mover.cluster)
+        return why_not_moved(pod, self._mover.cluster)

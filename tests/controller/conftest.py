@@ -24,7 +24,7 @@ WITHIN_SECONDS = 60.0
 
 @pytest.fixture
 async def client(api: FakeApiServer) -> AsyncIterator[ApiClient]:
-    async with ApiClient(ApiAccess(api.url), deadline_seconds=60.0) as one:
+    async with ApiClient(ApiAccess(api.url), deadline_seconds=15.0) as one:  # less than a refused eviction waits
         yield one
 
 

@@ -108,10 +108,11 @@ MARK = policy("hot", deschedule=[rule("heat", "GreaterThan", 80)])
 async def test_a_turn_makes_no_more_patches_than_it_has_time_for(controller: Acting) -> None:
     """A turn of two minutes counts as stalled, and its controller is restarted."""
     controller.writer._rate = TokenBucket(0.02, 50)
-    await controller.step([MARK], BOTH_HOT)
+    hot = policy(labeling=[rule("heat", "GreaterThan", 80, "hot=yes")])
+    await controller.step([hot], BOTH_HOT)
     assert len(controller.patches()) == 1
-    await controller.step([MARK], BOTH_HOT)
-    assert controller.labels("n1") == controller.labels("n2") == {"hot": "violating"}
+    await controller.step([hot], BOTH_HOT)
+    assert controller.labels("n1") == controller.labels("n2") == {"telemetry.aware.scheduling.p/hot": "yes"}
 
 
 async def test_without_the_crd_of_policies_nothing_is_stopped_and_labels_stay(controller: Acting) -> None:

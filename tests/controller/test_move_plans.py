@@ -64,7 +64,8 @@ class Cluster:
     def start(self) -> Replacement:
         """A process that knows nothing yet."""
         now, replacement = lambda: self.now, ReplacementSettings(mends=False)
-        given = tools(self.client, event_writer(self.client), clock=now, wall_clock=now)
+        self.recorder = event_writer(self.client)
+        given = tools(self.client, self.recorder, clock=now, wall_clock=now)
         healed = KnownHolds(given, SelfHealingSettings(replacement=replacement, move_plans=MovePlanLimits()), dict)
         healed.follower = self.follower
         return Replacement(given, healed, replacement)
@@ -136,6 +137,9 @@ async def test_a_paused_plan_waits_and_a_resumed_one_goes_on(one: Cluster) -> No
     for _ in range(10):
         await one.step()
     assert one.state() is RunState.DONE
+    plan = one.api.objects.get(ObjectPath("/api/v1/configmaps", namespace="leadsman", name="leadsman-move-plan"))
+    about = [event["regarding"] for event in one.recorder._pending if event["reason"] == "MovePlanDone"]
+    assert [each.get("uid") for each in about] == [plan["metadata"]["uid"]]  # else `kubectl describe` shows no Event
 
 
 async def test_a_plan_that_cannot_be_read_moves_nothing(one: Cluster) -> None:

@@ -58,7 +58,7 @@ class Departures:
 
     def __init__(self, departures: Iterable[Departure], settings: MoverSettings, now: float) -> None:
         self._settings, self._now = settings, now
-        self._by_key = {(each.owner_uid, each.node): each for each in departures}
+        self._by_key = {(each.owner_uid, each.node): replace(each, at=min(each.at, now)) for each in departures}
 
     def kept(self, owners: Collection[str]) -> tuple[Departure, ...]:
         """Returns those of these owners that still count."""
@@ -202,7 +202,8 @@ class Mover:
         return MoverState(tuple(self.moves), self.departures.kept(self._owners))
 
     def advance(self, move: Move) -> None:
-        """Takes the next step of a move."""
+        """Takes the next step of a move. The clock of the leader before may have been ahead."""
+        move = replace(move, since=min(move.since, self.now))
         pod = self.cluster.pods.get(move.pod_uid)
         goes = pod is None or pod.terminating
         if move.step is MoveStep.EVICTING and goes:

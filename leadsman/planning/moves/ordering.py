@@ -13,7 +13,7 @@ from msgspec import Struct
 from leadsman.cluster.model import Cluster, ClusterPod
 from leadsman.planning.backups.backup_plan import BackupPlan, BackupSettings
 from leadsman.planning.backups.planner import plan_after_move, plan_backups, without_placeholders
-from leadsman.planning.moves.search import Search, why_never_moved, why_not_evictable, why_quota_refuses
+from leadsman.planning.moves.search import Search, why_not_moved
 from leadsman.planning.situation import Situation, counted, with_workloads_of
 from leadsman.published.moves import LeftOut, PlannedMove
 
@@ -115,7 +115,7 @@ class Ordering:
 
     def why_stays(self, pod: ClusterPod) -> str:
         """Says why the pod is never moved, or not now; "": it may be."""
-        return why_never_moved(pod) or why_not_evictable(pod, self._before) or why_quota_refuses(pod, self._before)
+        return why_not_moved(pod, self._before)
 
     def places(self, pod: ClusterPod) -> Iterator[str]:
         """Returns the nodes that may take the pod now, if no other one loses its backup."""

@@ -79,6 +79,11 @@ def why_quota_refuses(pod: ClusterPod, cluster: Cluster) -> str:
     return ""
 
 
+def why_not_moved(pod: ClusterPod, cluster: Cluster) -> str:
+    """Says why the pod cannot be moved now; "": it can."""
+    return why_never_moved(pod) or why_not_evictable(pod, cluster) or why_quota_refuses(pod, cluster)
+
+
 def is_bystander(pod: ClusterPod) -> bool:
     """Tells whether the pod only holds room, or ends anyway."""
     return pod.terminating or pod.placeholder is not None or pod.held_for is not None

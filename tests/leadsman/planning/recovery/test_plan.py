@@ -258,5 +258,7 @@ def test_a_suspect_node_whose_evidence_grows_changes_no_state() -> None:
     assert again.state == first.state
     unknown = verdict(NodeHealth.HEALTHY)
     unknown = replace(unknown, signals=Signals(*[Signal(Truth.UNKNOWN, "")] * 3))
-    assert step(cluster(), observed(edge_1=unknown), first.state).state == first.state  # what a new leader knows at first
+    assert (
+        step(cluster(), observed(edge_1=unknown), first.state).state == first.state
+    )  # what a new leader knows at first
     assert step(cluster(), observed(), first.state).state.refused == {}

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from leadsman.cluster.constraints import LabelSelector
-from leadsman.cluster.model import Cluster, ClusterPod, DisruptionBudget, cluster_of
+from leadsman.cluster.model import Cluster, ClusterPod, DisruptionBudget, Quota, cluster_of
 from leadsman.cluster.resources import Resources
 from leadsman.planning.moves.mover import MoveResult
 from leadsman.planning.replacement_plan import ReplacementMemory, ReplacementSettings
@@ -75,9 +75,13 @@ def test_a_move_is_cancelled_when_the_delay_is_back_before_the_eviction() -> Non
     assert len(simulated.cluster.pods) == 1
 
 
-def test_a_move_is_rolled_back_when_its_room_is_not_held_in_time() -> None:
+@pytest.mark.parametrize("clock_ahead_seconds", [0, 3600])
+def test_a_move_is_rolled_back_when_its_room_is_not_held_in_time(clock_ahead_seconds: int) -> None:
+    """Also where the leader that began it had another clock."""
     simulated = drifted()
+    simulated.now += clock_ahead_seconds
     simulated.plan()
+    simulated.now -= clock_ahead_seconds
     thief = pod("thief", "c", gib=7)
     simulated.cluster = simulated.cluster.with_pod(thief, "c")
     simulated.run(40)
@@ -118,6 +122,18 @@ def test_a_disruption_budget_that_allows_nothing_is_obeyed_and_named(fields: dic
     (report,) = simulated.plans[-1].no_fix.values()
     assert "PodDisruptionBudget keep allows no eviction" in report.why
     assert not simulated.evicted
+
+
+def test_a_pod_whose_successor_a_quota_would_refuse_is_not_evicted_and_the_quota_named() -> None:
+    """Its owner could make none, and one pod less would run."""
+    full = {("shop", "small"): Quota("shop", "small", {"pods": 1}, {"pods": 1})}
+    over_its_bound, in_the_way = drifted(), full_edge()
+    for simulated in (over_its_bound, in_the_way):
+        simulated.cluster = replace(simulated.cluster, quotas=full)
+        simulated.run(5)
+        assert not simulated.evicted
+    (report,) = over_its_bound.plans[-1].no_fix.values()
+    assert "quota small leaves 0 of pods while it ends" in report.why
 
 
 def test_no_fix_names_the_bound_the_delay_the_nearest_candidate_and_what_would_fix_it() -> None:
