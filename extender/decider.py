@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from msgspec import Struct, structs
 
-from extender.journal import SCHEDULING_ATTEMPT_SECONDS, Journal
+from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
 from extender.worker_pool import DeadlineExceeded, WorkerPool
 from leadsman.cluster.devices.demand import NO_DEMAND
@@ -238,7 +238,8 @@ class Decider:
         filter_result, fault = await self._filter_result(
             "preempt", pod, tuple(victims), inputs, dict.fromkeys(protected, PROTECTED)
         )
-        if protected or not self._just_filtered(pod, inputs.now):
+        attempt = self.journal.of_attempt(pod, inputs.now)
+        if protected or attempt is None or attempt.filter_result is None:
             self.journal.record_filter(pod, tuple(victims), filter_result, inputs)
         uids = {node: tuple(each) for node, each in victims.items()}
         self._observe(DecidedRequest("preempt", pod, tuple(victims), inputs, filter_result, fault, uids))
@@ -249,15 +250,6 @@ class Decider:
         loop = asyncio.get_running_loop()
         for observe in self._observers:
             loop.call_soon(observe, request)
-
-    def _just_filtered(self, pod: PodInfo, now: float) -> bool:
-        entry = self.journal.get(pod.namespace, pod.name)
-        return (
-            entry is not None
-            and entry.filter_result is not None
-            and entry.pod.uid == pod.uid
-            and now - entry.decided_at < SCHEDULING_ATTEMPT_SECONDS
-        )
 
     def _current_inputs(self) -> DecisionInputs:
         """Returns the newest, on a snapshot that is at most a moment old."""

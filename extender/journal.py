@@ -138,14 +138,20 @@ class Journal:
         self, pod: PodInfo, nodes: tuple[str, ...], score_result: ScoreResult, inputs: DecisionInputs
     ) -> None:
         """Completes the entry of the pod's filter call; a pod that was not filtered here has scores only."""
-        entry = self.get(pod.namespace, pod.name)
-        is_this = entry and entry.pod.uid == pod.uid and inputs.now - entry.decided_at < SCHEDULING_ATTEMPT_SECONDS
-        if entry is None or not is_this or entry.score_result:
+        entry = self.of_attempt(pod, inputs.now)
+        if entry is None or entry.score_result:
             entry = JournalEntry(pod, nodes, inputs.now)
         self._put(structs.replace(entry, score_result=score_result, score_inputs=inputs, decided_at=inputs.now))
 
     def get(self, namespace: str, name: str) -> JournalEntry | None:
         return self._entries.get((namespace, name))
+
+    def of_attempt(self, pod: PodInfo, now: float) -> JournalEntry | None:
+        """Returns the entry of this attempt to place the pod. None: there is none, or it is of an older attempt or of
+        another pod of the same name."""
+        entry = self.get(pod.namespace, pod.name)
+        is_this = entry and entry.pod.uid == pod.uid and now - entry.decided_at < SCHEDULING_ATTEMPT_SECONDS
+        return entry if is_this else None
 
     def newest(self, limit: int) -> Sequence[JournalEntry]:
         """Returns at most `limit` entries, the newest first."""

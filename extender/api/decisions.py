@@ -81,6 +81,9 @@ class WhatIfRequest(Struct, frozen=True):
 
 FILTER, PRIORITIZE = "filter", "prioritize"
 BEST_SHOWN = 3
+MAX_NODES = 10_000
+"""Nodes of a decision on one page. All pages are of one decision only where they are one page: the next may come after
+the next attempt, and each of a pasted pod is decided anew."""
 SORTS = ("newest", WAITING := "waiting")
 """The newest first; those that wait before others, and then the newest."""
 
@@ -149,7 +152,7 @@ def _row(live: LiveState, entry: JournalEntry) -> DecisionRow:
 
 async def _detail(live: LiveState, request: web.Request, entry: JournalEntry) -> DecisionDetail:
     """Answers with the decision, the pod's backup and the groups of its nodes as they are now."""
-    page, search, sources = ListQuery(request.query), request.query.get("search", ""), live.sources
+    page, search, sources = ListQuery(request.query, MAX_NODES), request.query.get("search", ""), live.sources
     groups, backups = sources.inputs.delays.estimator.groups, sources.inputs.backups
     backup = backups.of_pod(entry.pod.uid) if backups else None
 

@@ -11,7 +11,17 @@ from msgspec import Struct
 from extender.api.history import DelayHistory, Moment
 from extender.api.live import LiveState
 from extender.api.nodes import number_or_none
-from extender.api.requests import PAGED, ListPage, ListQuery, Route, existing, one_of, positive_ms, read_body
+from extender.api.requests import (
+    PAGED,
+    ListPage,
+    ListQuery,
+    RequestError,
+    Route,
+    existing,
+    one_of,
+    positive_ms,
+    read_body,
+)
 from extender.api.view import ClusterView, source_name
 from extender.api.what_if import LONGEST_BOUND_MS
 from extender.dead_links import DeadLink
@@ -214,6 +224,8 @@ async def pair(live: LiveState, request: web.Request) -> PairDelays:
     view, inputs = await live.view(), live.sources.inputs.current_inputs()
     for field, name in (("a", a), ("b", b)):
         existing(name, field, view.snapshot.nodes, "node")
+    if a == b:
+        raise RequestError(400, f"a delay is between two nodes, and {a!r} is one", "b", b, "the name of another node")
     return await live.on_worker(lambda: pair_delays(view, a, b, inputs, live.history, live.sources.grafana_url))
 
 

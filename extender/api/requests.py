@@ -98,8 +98,8 @@ def _as_text(given: str) -> str:
 class ListQuery:
     """The limit and cursor of a request's query, which choose a page of a list."""
 
-    def __init__(self, query: Mapping[str, str]) -> None:
-        self.limit = whole_number(query, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
+    def __init__(self, query: Mapping[str, str], most: int = MAX_LIMIT) -> None:
+        self.limit = whole_number(query, "limit", DEFAULT_LIMIT, 1, most)
         self.offset = whole_number(query, "cursor", 0, 0, 10**9)
 
     def page(self, items: Sequence[T]) -> ListPage[T]:

@@ -11,6 +11,7 @@ from enum import StrEnum
 from msgspec import Struct, structs
 
 from extender import handlers
+from extender.journal import SCHEDULING_ATTEMPT_SECONDS
 from leadsman.decision.decide import FilterResult, ScoreResult, counted_scores, filter_nodes, plugin_values, score_nodes
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, PluginScore
@@ -211,8 +212,9 @@ class Judge:
         accepts."""
         if self.policy is None:
             return request.nodes
-        filtered, after = self._filtered.get(_call(request)) or (None, None)
-        if filtered is None or after is None or not isinstance(filtered.answer, FilterResult):
+        filtered, after = self._filtered.get(_call(request)) or (request, FilterResult((), {}))
+        is_older = request.inputs.now - filtered.inputs.now >= SCHEDULING_ATTEMPT_SECONDS
+        if is_older or not isinstance(filtered.answer, FilterResult):
             return filter_nodes(request.pod, request.nodes, inputs_under(request, self.policy)).kept
         before = filtered.answer
         if not after.refused and not before.refused:

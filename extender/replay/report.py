@@ -11,6 +11,7 @@ from extender.replay.judge import Judge, Judgement, Result, answer_again, inputs
 from leadsman.decision import explain
 from leadsman.decision.decide import FilterResult, ScoreResult, score_nodes
 from leadsman.decision.policy import Policy, digest
+from leadsman.decision.self_healing import PROTECTED
 from leadsman.runtime.text_table import align_columns
 from leadsman.sources.recording.messages import PREEMPT, DecidedRequest
 from leadsman.sources.recording.reader import RecordedRequest
@@ -183,15 +184,16 @@ def _record(journal: Journal, request: DecidedRequest, policy: Policy | None) ->
     """Records the request in the journal as the extender does. The answers are the recorded ones, unless another policy
     is to give them."""
     inputs, pod = inputs_under(request, policy), request.pod
-    entry = journal.get(pod.namespace, pod.name)
+    attempt = journal.of_attempt(pod, inputs.now)
+    filtered = attempt.filter_result if attempt else None
     if isinstance(request.answer, FilterResult):
-        if request.verb == PREEMPT and entry and entry.filter_result:
+        if request.verb == PREEMPT and filtered and PROTECTED not in request.answer.refused.values():
             return
         answer = answer_again(request, policy) if policy else request.answer
         assert isinstance(answer, FilterResult)
         journal.record_filter(pod, tuple(request.nodes), answer, inputs)
         return
-    kept = entry.filter_result.kept if policy and entry and entry.filter_result else request.nodes
+    kept = filtered.kept if policy and filtered else request.nodes
     again = score_nodes(pod, kept, inputs)
     if not policy:
         again = ScoreResult(again.plugin_scores, request.answer, request.fault or again.neutral)

@@ -25,7 +25,8 @@ def options(add: Options) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    seen = look(Kubectl.of(args), args.extender_namespace)
+    with output.progress("asks the cluster and its pods through kubectl"):
+        seen = look(Kubectl.of(args), args.extender_namespace)
     findings = doctor_checks.diagnose(seen, VERSION)
     if args.output in ("json", "yaml"):
         output.write(output.document(findings, args.output))

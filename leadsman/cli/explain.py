@@ -10,9 +10,7 @@ from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import quote
 
-from msgspec.structs import replace
-
-from extender.api.decisions import DecisionDetail, DecisionRow, WhatIfRequest
+from extender.api.decisions import MAX_NODES, DecisionDetail, DecisionRow, WhatIfRequest
 from extender.api.what_if import DEFAULT_NAMESPACE
 from leadsman.cli import extender_client, output
 from leadsman.cli.extender_client import ExtenderApi, ExtenderError, asks_kubectl
@@ -100,13 +98,7 @@ def _explain_file(args: argparse.Namespace, documents: Sequence[str]) -> None:
 
 def _ask(api: ExtenderApi, path: str, wants_all: bool, body: object = None) -> DecisionDetail:
     """Asks for the decision, with the nodes that a table shows or with all."""
-    limit = extender_client.MAX_LIMIT if wants_all else ROWS
-    detail = api.get(path, DecisionDetail, body, limit=limit)
-    while wants_all and detail.next is not None:
-        page = api.get(path, DecisionDetail, body, limit=limit, cursor=detail.next)
-        nodes = (*detail.explanation.nodes, *page.explanation.nodes)
-        detail = replace(page, explanation=replace(page.explanation, nodes=nodes))
-    return detail
+    return api.get(path, DecisionDetail, body, limit=MAX_NODES if wants_all else ROWS)
 
 
 def _newest(replicas: Sequence[ExtenderApi], path: str, wants_all: bool) -> DecisionDetail:
@@ -117,11 +109,13 @@ def _newest(replicas: Sequence[ExtenderApi], path: str, wants_all: bool) -> Deci
             found.append(_ask(api, path, wants_all))
         except ExtenderError as error:
             failed.append(error)
-    if not found:
-        raise failed[0]
-    for each in failed:
+    # Who has no decision comes first: when none has, that is the answer, and the others are said beside it.
+    failed.sort(key=lambda each: each.status != HTTPStatus.NOT_FOUND)
+    for each in failed if found else failed[1:]:
         if each.status != HTTPStatus.NOT_FOUND:
             print(f"not counted: {each}", file=sys.stderr)
+    if not found:
+        raise failed[0]
     return min(found, key=lambda detail: detail.seconds_ago)
 
 

@@ -23,6 +23,8 @@ from leadsman.cli import kubectl, output
 from leadsman.cli.flags.options import CommandFailed, Options
 from leadsman.cli.flags.values import THROUGH_KUBECTL, checked
 from leadsman.cli.kubectl import Kubectl, KubectlError, is_ready
+from leadsman.runtime.decode_errors import UNREADABLE, explain
+from leadsman.runtime.version import VERSION
 
 API_PORT = 9008
 """The extender's API and page listen here, on its pod's loopback address."""
@@ -70,7 +72,12 @@ class ExtenderApi:
         left out. Raises ExtenderError."""
         given = {name: value for name, value in query.items() if value not in (None, "")}
         whole = f"{PREFIX}{path}{f'?{urlencode(given)}' if given else ''}"
-        return msgspec.json.decode(self.read(whole, msgspec.json.encode(body) if body else None), type=kind)
+        answer = self.read(whole, msgspec.json.encode(body) if body else None)
+        try:
+            return msgspec.json.decode(answer, type=kind)
+        except UNREADABLE as error:
+            unread = f"{self.name} answers what leadsman {VERSION} cannot read; is it of another version?"
+            raise ExtenderError(f"{unread} {path}: {explain(error)}") from error
 
     def every(self, path: str, kind: type[T], **query: object) -> list[T]:
         """Returns all items of a list, page after page."""

@@ -3,16 +3,17 @@
 import argparse
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import yaml
 from msgspec import Struct
 
+from leadsman.cli import output
 from leadsman.cli.flags import process_flags
 from leadsman.cli.flags.options import CommandFailed, Options
-from leadsman.cli.output import progress
 from leadsman.kube.client import ApiClient, PatchType
 from leadsman.kube.errors import ApiError, Forbidden, NotFound, Unavailable
 from leadsman.kube.names import (
@@ -57,17 +58,17 @@ def main(args: argparse.Namespace) -> int:
 
 async def _uninstall(args: argparse.Namespace) -> int:
     async with ApiClient(process_flags.operator_api_access(args)) as client:
-        with progress("looks for what is ours in the cluster"):
+        with output.progress("looks for what is ours in the cluster"):
             unseen = dict[str, ApiError]()
             objects, nodes = await find_objects(client, unseen), list[NodeChange]()
+            if args.keep is None:
+                nodes = [change async for node in _listed(client, NODES) if (change := node_change(node))]
         for what, error in unseen.items():
             print(f"not looked at: {what}: {error}", file=sys.stderr)
         if args.keep is not None:
             kept = _named(args.keep)
             deployed = [each for each in objects if each.manager == KUSTOMIZE]
             objects = [each for each in deployed if (each.kind, each.namespace, each.name) not in kept]
-        else:
-            nodes = [change async for node in _listed(client, NODES) if (change := node_change(node))]
         if not args.crd:
             objects = [each for each in objects if each.kind not in TASPOLICY_KINDS]
         rows = [("WHAT", "NAMESPACE", "NAME", "BECAUSE")]
@@ -80,11 +81,9 @@ async def _uninstall(args: argparse.Namespace) -> int:
         if not args.delete:
             print("\nnothing was changed; --delete deletes these objects and what these nodes have", file=sys.stderr)
             return 1
-        ranked = sorted(objects, key=_deletion_rank)
-        failed = [await _failed(f"{each.kind} {each.name}", client.delete(each.path)) for each in ranked]
-        # Nodes come last: a controller that runs would put its marks back.
-        failed += [await _failed(f"Node {each.node}", _take_off(client, each)) for each in nodes]
-        return int(any(failed) or bool(unseen))
+        stay = await _delete(client, sorted(objects, key=_deletion_rank), nodes)
+        print("".join(stay), end="", file=sys.stderr)
+        return int(bool(stay or unseen))
 
 
 def _named(manifests: Path) -> set[tuple[str, str, str]]:
@@ -98,18 +97,6 @@ def _named(manifests: Path) -> set[tuple[str, str, str]]:
     if not found:
         raise ValueError(f"--keep {manifests}: there is no object in it; want what `kubectl kustomize` prints")
     return found
-
-
-async def _failed(what: str, deletion: Awaitable[None]) -> bool:
-    """Tells whether it failed, which is said."""
-    try:
-        await deletion
-    except NotFound:
-        return False
-    except ApiError as error:
-        print(f"{what} stays: {error}", file=sys.stderr)
-        return True
-    return False
 
 
 PAGE_OBJECTS = "500"
@@ -259,6 +246,23 @@ def node_change(node: Mapping[str, Any]) -> NodeChange | None:
         patch["metadata"]["resourceVersion"] = metadata["resourceVersion"]
         patch["spec"] = {"taints": others}
     return NodeChange(metadata["name"], parts, patch, condition) if parts else None
+
+
+async def _delete(client: ApiClient, objects: Sequence[Leftover], nodes: Sequence[NodeChange]) -> list[str]:
+    """Deletes them in this order, and says in lines what stays, and why."""
+    stay = list[str]()
+    deletions = [(f"{each.kind} {each.name}", partial(client.delete, each.path)) for each in objects]
+    changes = [(f"Node {each.node}", partial(_take_off, client, each)) for each in nodes]
+    with output.progress("deletes what is ours") as say:
+        for what, delete in [*deletions, *changes]:  # Nodes last: a controller that runs would put its marks back.
+            say(f"deletes {what}")
+            try:
+                await delete()
+            except NotFound:
+                continue
+            except ApiError as error:
+                stay.append(f"{what} stays: {error}\n")
+    return stay
 
 
 async def _take_off(client: ApiClient, change: NodeChange) -> None:

@@ -211,7 +211,7 @@ def plan_recovery(
     going_on = {name: recovery for name, recovery in dead.items() if recovery is not None}
     bound = {uid for each in going_on.values() for uid, pod in each.pods.items() if pod.bound_at is not None}
     holds = tuple(hold for hold in (*state.holds, *step.holds) if hold.pod_uid not in bound)
-    going_on = {name: replace(each, pods=_without_recovered(each.pods)) for name, each in going_on.items()}
+    going_on = {name: _without_ended(each, cluster, now - budget.window_seconds) for name, each in going_on.items()}
     withheld = steady({**state.withheld, **step.withheld}, told)
     state = replace(state, dead=going_on, holds=holds, withheld=withheld)
     return RecoveryPlan(tuple(step.actions), state, step.stays)
@@ -372,11 +372,20 @@ def _with_replacement(pod: PodRecovery, found: ClusterPod | None, now: float) ->
     )
 
 
-def _without_recovered(pods: Mapping[str, PodRecovery]) -> Mapping[str, PodRecovery]:
-    """Forgets the pods of owners whose pods all run again, but for the last at each step, which `DeadNode.steps` tells.
+def _without_ended(recovery: DeadNode, cluster: Cluster, deleted_before: float) -> DeadNode:
+    """Forgets the pods whose deletion was taken before this moment and that do not run again, and all that do.
 
     A node may stay dead for good, and what is remembered of all such nodes must fit into one ConfigMap.
     """
+    stays = {uid for uid in recovery.pods if uid in cluster.pods and not cluster.pods[uid].terminating}
+    late = {uid for uid, pod in recovery.pods.items() if pod.running_at is None and pod.deleted_at <= deleted_before}
+    pods = {uid: pod for uid, pod in recovery.pods.items() if uid not in late - stays}
+    return replace(recovery, pods=_without_recovered(pods), given_up=recovery.given_up + len(late - stays))
+
+
+def _without_recovered(pods: Mapping[str, PodRecovery]) -> Mapping[str, PodRecovery]:
+    """Forgets the pods of owners whose pods all run again, but for the last at each step, which `DeadNode.steps`
+    tells."""
     waiting = {pod.owner_uid for pod in pods.values() if pod.running_at is None}
     recovered = [uid for uid, pod in pods.items() if pod.owner_uid not in waiting]
     times = (

@@ -146,6 +146,7 @@ async def test_pages_of_a_list_have_every_item_once(api: Api) -> None:
         ("/nodes/nobody", 404, "name", "the name of a node"),
         ("/delays/cells?rows=129", 400, "rows", "a whole number from 1 to 128"),
         ("/delays/pairs/edge-a-0000/nobody", 404, "b", "the name of a node"),
+        ("/delays/pairs/edge-a-0000/edge-a-0000", 400, "b", "the name of another node"),
         ("/delays/within?node=edge-a-0000&bound_ms=-1", 400, "bound_ms", MILLISECONDS),
         ("/delays/within?node=edge-a-0000&bound_ms=nan", 400, "bound_ms", MILLISECONDS),
         ("/delays/change?from=yesterday&to=x", 400, "from", "ISO 8601 with an offset, as 2026-01-31T14:02:00Z"),
@@ -175,7 +176,7 @@ async def test_a_lost_window_is_lost_and_never_a_number() -> None:
 async def test_who_is_within_a_bound_is_whom_the_filter_lets_pass(api: Api) -> None:
     api.decide("cart-1", {"delay_edge-a-0000": "12"})
     _, within = await api.get("/delays/within?node=edge-a-0000&bound_ms=12")
-    _, decision = await api.get("/pods/shop/cart-1?limit=1000")
+    _, decision = await api.get("/pods/shop/cart-1?limit=10000")
     passes = {node["name"] for node in within["items"] if node["passes"]}
     assert passes == {node["node"] for node in decision["explanation"]["nodes"] if node["verdict"] == "kept"}
     assert 0 < len(passes) < len(api.cluster.names)

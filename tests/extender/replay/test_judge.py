@@ -9,11 +9,14 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from extender.replay.judge import Judge, Result, answer_again
+from extender.replay.report import explain_pod
 from leadsman.decision.decide import FilterResult, decide, filter_nodes, score_nodes
 from leadsman.decision.inputs import DecisionInputs
-from leadsman.decision.model import CandidateNodes, PodInfo
+from leadsman.decision.model import CandidateNodes, PodInfo, Refusal
 from leadsman.decision.policy import Policy, parse
+from leadsman.decision.self_healing import PROTECTED
 from leadsman.sources.recording.messages import DecidedRequest
+from leadsman.sources.recording.reader import RecordedRequest
 from leadsman.state.metric_names import CPU_PRESSURE
 from leadsman.state.records import Hardware, Heartbeat, Latency, PeerLatency
 from leadsman.state.snapshot import NodeState, Snapshot
@@ -116,3 +119,33 @@ def test_preempt_keeps_what_it_kept(inputs: DecisionInputs) -> None:
     assert isinstance(answer, FilterResult)
     assert next(iter(answer.refused)) == NEAR_AND_BUSY
     assert Judge().judge(structs.replace(request, answer=answer)).result is Result.AGREE
+
+
+@pytest.mark.parametrize(
+    ("uid", "later", "refusal"),
+    [("another", 0, Refusal("x", "no")), ("uid", 300, Refusal("x", "no")), ("uid", 0, PROTECTED)],
+)
+def test_a_preemption_is_explained_unless_its_own_attempt_was_filtered(
+    inputs: DecisionInputs, uid: str, later: float, refusal: Refusal
+) -> None:
+    """What was answered before is another pod's of the name, or of another attempt; or it says nothing of victims."""
+    filtered = DecidedRequest("filter", POD, CANDIDATES, inputs, FilterResult(CANDIDATES, {}))
+    refused = FilterResult((), dict.fromkeys(CANDIDATES, refusal))
+    then = structs.replace(inputs, now=inputs.now + later)
+    preempted = DecidedRequest("preempt", structs.replace(POD, uid=uid), CANDIDATES, then, refused)
+    recorded = [RecordedRequest(filtered, 0.0), RecordedRequest(preempted, later)]
+    explained = " ".join(explain_pod(recorded, "shop/web", None, False).split())
+    assert f"none of 3 nodes passes: 3 {refusal.reason}" in explained
+
+
+@pytest.mark.parametrize(("later", "scored"), [(0, [NEAR_AND_BUSY, FAR_AND_IDLE]), (300, [NEAR_AND_BUSY])])
+def test_a_node_that_is_newly_accepted_is_scored_in_the_same_attempt_alone(
+    inputs: DecisionInputs, later: float, scored: list[str]
+) -> None:
+    """The filter call of the next attempt went to another replica."""
+    pod, nodes = PodInfo("shop", "web", "uid"), CandidateNodes([NEAR_AND_BUSY, FAR_AND_IDLE])
+    then, judge = structs.replace(inputs, now=inputs.now + later), Judge(Policy())
+    refused = FilterResult(nodes[:1], {FAR_AND_IDLE: Refusal("x", "no")})
+    judge.judge(DecidedRequest("filter", pod, nodes, inputs, refused))
+    asked = DecidedRequest("prioritize", pod, CandidateNodes(nodes[:1]), then, {NEAR_AND_BUSY: 5})
+    assert list(judge._candidates(asked)) == scored

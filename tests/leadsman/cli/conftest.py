@@ -4,13 +4,14 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from leadsman.cli import output
 from leadsman.cli.extender_client import API_PORT
 from leadsman.cli.main import main
 from leadsman.runtime.version import VERSION
@@ -87,6 +88,20 @@ def called(capsys: pytest.CaptureFixture[str]) -> Called:
         return (code, *capsys.readouterr())
 
     return call
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What a command says on a terminal that it is doing, however short it is."""
+    said = list[str]()
+
+    @contextmanager
+    def progress(doing: str) -> Iterator[Callable[[str], None]]:
+        said.append(doing)
+        yield said.append
+
+    monkeypatch.setattr(output, "progress", progress)
+    return said
 
 
 def kubeconfig(server: str) -> str:

@@ -14,7 +14,8 @@ import yaml
 
 from extender.api.requests import POSTS_AT_ONCE
 from leadsman.cli import explain
-from leadsman.cli.extender_client import ExtenderError
+from leadsman.cli.extender_client import ExtenderApi, ExtenderError
+from leadsman.cli.views import State
 from leadsman.testbed.etcd import free_ports
 from tests.extender.api.conftest import Api
 from tests.extender.api.conftest import started as started_api
@@ -87,10 +88,20 @@ async def test_the_newest_decision_of_all_replicas_is_shown_whichever_made_it(ca
 def test_a_replica_that_has_no_result_now_is_named_beside_the_newest_of_others(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = Mock(side_effect=[ExtenderError("no result within 5000 ms"), Mock(seconds_ago=3600.0)])
-    monkeypatch.setattr(explain, "_ask", asked)
+    late, unknown = ExtenderError("no result within 5000 ms"), ExtenderError("no decision is kept here")
+    unknown.status = 404
+    monkeypatch.setattr(explain, "_ask", Mock(side_effect=[late, Mock(seconds_ago=3600.0), late, unknown]))
     assert explain._newest([Mock(), Mock()], "/pods/shop/p", False).seconds_ago == 3600.0
     assert "no result within" in capsys.readouterr().err
+    with pytest.raises(ExtenderError, match="no decision is kept here"):
+        explain._newest([Mock(), Mock()], "/pods/shop/p", False)
+    assert "no result within" in capsys.readouterr().err
+
+
+def test_what_an_extender_of_another_version_answers_is_said_to_be_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ExtenderApi, "read", lambda *_: b'{"overview": 1}')
+    with pytest.raises(ExtenderError, match=r"extender-a .*another version.*: \$.overview: expected object, got int"):
+        ExtenderApi("extender-a", "", "").get("/overview", State)
 
 
 async def test_a_replica_that_does_not_answer_keeps_nobody_from_asking_another(called: Called, kubectl) -> None:

@@ -32,7 +32,7 @@ def test_the_rights_that_are_asked_for_are_those_that_the_base_grants() -> None:
     assert set(doctor.NEEDED_RIGHTS) <= granted
 
 
-async def test_a_cluster_is_diagnosed(called: Called, kubectl) -> None:
+async def test_a_cluster_is_diagnosed(called: Called, kubectl, told: list[str]) -> None:
     objects = {
         "pods": [extender_pod("extender-a")],
         "nodes": [{"metadata": {"name": "node-00000"}, "status": READY}],
@@ -51,6 +51,7 @@ async def test_a_cluster_is_diagnosed(called: Called, kubectl) -> None:
     assert findings["clocks", "error"] == "node-00000 is 90 s ahead of the API server"
     assert findings["state", "ok"] == "extender-a: all 3 nodes are fresh"
     assert "has not asked any replica" in findings["scheduler", "error"]
+    assert told == ["asks the cluster and its pods through kubectl"]
 
 
 @pytest.mark.parametrize(

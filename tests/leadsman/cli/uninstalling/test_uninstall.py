@@ -26,3 +26,27 @@ async def test_what_it_could_not_look_at_is_named_and_not_taken_for_nothing(call
     assert (code, out) == (1, "nothing of Leadsman is in what was looked at\n")
     assert "not looked at: secrets of v1: " in said
     assert "not looked at: metrics.k8s.io/v1beta1: " in said
+
+
+async def test_what_is_deleted_is_said_on_a_terminal_and_what_stays_in_the_end(called: Called, told: list[str]) -> None:
+    labels = {"app.kubernetes.io/part-of": "leadsman"}
+    resources = [{"name": "configmaps", "kind": "ConfigMap", "verbs": ["list", "delete"]}]
+    items = [{"metadata": {"name": name, "uid": name, "labels": labels}} for name in ("gone", "stays")]
+    answers = {
+        "/apis": {"groups": []},
+        "/api/v1": {"resources": resources},
+        "/api/v1/configmaps": {"metadata": {}, "items": items},
+        "/api/v1/nodes": {"metadata": {}, "items": []},
+        "/api/v1/configmaps/gone": {},
+    }
+
+    async def answer(request: web.Request) -> web.Response:
+        status = 200 if request.path in answers else 403
+        return web.json_response(answers.get(request.path, {"message": "no"}), status=status)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    async with serve(app, "127.0.0.1", 0) as port:
+        code, _, said = await called("uninstall", "--delete", f"--kube-api=http://127.0.0.1:{port}")
+    assert told[-2:] == ["deletes ConfigMap gone", "deletes ConfigMap stays"]
+    assert (code, said.startswith("ConfigMap stays stays: ")) == (1, True)
