@@ -52,7 +52,7 @@ def order_moves(
     free.
 
     backups: of bounded pods, which are kept at each step; None: there are none, and placeholders are ordinary pods.
-    avoid: nodes that nothing goes to.
+    avoid: nodes that nothing goes to, beside those that self-healing refuses.
     """
     ordering = Ordering(situation, backups, avoid)
     ordering.fulfil_in_turn(wishes)
@@ -77,7 +77,8 @@ class Ordering:
     """
 
     def __init__(self, situation: Situation, settings: BackupSettings | None, avoid: frozenset[str]) -> None:
-        self._before, self._settings, self._avoid = situation.cluster, settings, avoid
+        self._before, self._settings = situation.cluster, settings
+        self._avoid = avoid.union(situation.inputs.self_healing.refused)
         cluster = without_placeholders(situation.cluster) if settings else situation.cluster
         self.situation = situation.on(cluster, with_workloads_of(cluster, situation.inputs))
         self.moves: list[PlannedMove] = []

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from leadsman.cluster.constraints import PodConstraints, TopologySpread
 from leadsman.cluster.model import Cluster, ClusterPod, cluster_of
 from leadsman.cluster.resources import Resources
+from leadsman.decision.inputs import SelfHealing
 from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.backups.reserve import HOSTNAME_LABEL
 from leadsman.planning.moves.drain import DrainEnd, DrainPlan, plan_drain
@@ -54,6 +55,12 @@ def test_pods_of_daemon_sets_and_static_pods_stay_and_keep_no_node_from_being_em
     assert {each.name: each.why for each in result.plan.left_out} == {
         "bare": "it has no controller that would make it again"
     }
+
+
+def test_no_pod_leaves_for_a_node_that_self_healing_refuses() -> None:
+    cluster = cluster_of([node("a"), node("b"), node("c", 9)], [pod("any", "a")])
+    inputs = replace(inputs_of(cluster, MATRIX), self_healing=SelfHealing(refused={"c": "it is suspect"}))
+    assert [move.to_node for move in plan_drain(Situation(cluster, inputs), ["a"], None, None).plan.moves] == ["b"]
 
 
 def test_a_pod_elsewhere_that_is_bound_to_the_node_is_named() -> None:
