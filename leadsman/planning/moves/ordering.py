@@ -5,8 +5,8 @@ then, and every pod that had a backup has one afterwards. A cycle, in which each
 left out.
 """
 
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice
 
 from msgspec import Struct
 
@@ -64,9 +64,17 @@ def move_cost(pod: ClusterPod, cluster: Cluster) -> float:
     pod."""
     allocatable = cluster.nodes[pod.node].allocatable
     share = max((amount / max(allocatable.amount(name), 1) for name, amount in pod.requests.items()), default=0.0)
-    siblings = (each for each in cluster.pods.values() if each.owner_uid == pod.owner_uid and each.uid != pod.uid)
-    alone = not any(each.ready for each in siblings)
+    of_owner = cluster.pods.of_base("by owner", _by_owner).get(pod.owner_uid, ())
+    siblings = (cluster.pods.get(uid) for uid in chain(of_owner, cluster.pods.changes) if uid != pod.uid)
+    alone = not any(each and each.owner_uid == pod.owner_uid and each.ready for each in siblings)
     return round(EVICTION_COST + share + ALONE_COST * alone, 3)
+
+
+def _by_owner(pods: Mapping[str, ClusterPod]) -> Mapping[str, Sequence[str]]:
+    found: dict[str, list[str]] = {}
+    for pod in pods.values():
+        found.setdefault(pod.owner_uid, []).append(pod.uid)
+    return found
 
 
 class Ordering:
