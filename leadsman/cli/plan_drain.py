@@ -19,8 +19,11 @@ from leadsman.planning.moves.plan_run import MovePlanLimits
 
 EXIT_EMPTY, EXIT_NOT_EMPTY = 0, 1
 
+_TRIED = "everything was tried, also with any one pod of another node moved aside first"
+
 _WHY_NOT_EMPTY = {
-    DrainEnd.IMPOSSIBLE: "impossible: everything was tried, also with any one pod of another node moved aside first",
+    DrainEnd.IMPOSSIBLE: f"impossible: {_TRIED}",
+    DrainEnd.NONE_KEEPS_BACKUPS: f"no way was found that keeps all backups; {_TRIED}; --no-backups gives them up",
     DrainEnd.OUT_OF_TIME: "no way to empty the nodes was found in the time; there may be one: raise --seconds",
     DrainEnd.TOO_LARGE: f"not every way was tried, as there are more than {MAX_NODES_TRIED} nodes; there may be one",
 }

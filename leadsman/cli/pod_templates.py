@@ -1,9 +1,11 @@
 """Reads the pods that may be created from manifests: Pods, and what makes pods from a template.
 
 YAML or JSON, any number of documents a file, Lists too. A set has as many pods of a template as `replicas` says, of a
-Job `parallelism`. What only admission would fill in (defaults of a LimitRange, runtime overhead) is not known here.
+Job `parallelism`. What only admission would fill in (defaults of a LimitRange, runtime overhead) is not known here, nor
+are the claims that a StatefulSet makes for each pod.
 """
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,6 +53,9 @@ def read_templates(files: Sequence[Path], cluster: Cluster) -> list[PodTemplate]
             template = _template(manifest, place, _SYSTEM_PRIORITIES | priorities)
             if template.name in found:
                 raise BadPodTemplate(f"{place}: {template.name} is there twice; name each once")
+            if value_at(manifest, "spec", "volumeClaimTemplates"):
+                what = f"whether a node can have the volumes of {template.name} is not counted"
+                print(f"{place}: spec.volumeClaimTemplates: {what}", file=sys.stderr)
             found[template.name] = template
     if not found:
         raise BadPodTemplate(f"{', '.join(map(str, files))}: no manifest; write a {_allowed()}")

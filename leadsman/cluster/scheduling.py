@@ -193,8 +193,9 @@ def spread_counts(candidate: Candidate, constraint: TopologySpread) -> SpreadCou
 
 
 def counts_itself(pod: ClusterPod, constraint: TopologySpread) -> bool:
-    """Tells whether the pod is one of those that the constraint spreads."""
-    return constraint.selector is not None and constraint.selector.matches(pod.labels)
+    """Tells whether the pod is one of those that the constraint spreads: with an empty selector no pod is."""
+    selector = constraint.selector
+    return selector is not None and bool(selector.requirements) and selector.matches(pod.labels)
 
 
 def looks_at(pod: ClusterPod, other: ClusterPod, cluster: Cluster) -> bool:

@@ -42,9 +42,9 @@ def plan_rebalance(
 
     departures: which owners' pods left which nodes, and when: what the last moves left behind.
     taken_at: as the plan has it. now: Unix seconds, as in departures.
-    avoid: dead and suspect nodes.
+    avoid: dead and suspect nodes, beside those that self-healing refuses.
     """
-    cluster = situation.cluster
+    cluster, avoid = situation.cluster, avoid | situation.inputs.self_healing.refused.keys()
     history = Departures(departures, settings, now)
     wishes: list[tuple[float, Wish, ClusterPod]] = []
     given_up: list[LeftOut] = []

@@ -179,9 +179,9 @@ def plan_replacements(
     memory: ReplacementMemory,
     settings: ReplacementSettings,
     now: float,
-    avoid: frozenset[str] = frozenset(),
-    handed_over: HandedOverPlan | None = None,
-    limits: MovePlanLimits = MovePlanLimits(),  # noqa: B008
+    avoid: frozenset[str],
+    handed_over: HandedOverPlan | None,
+    limits: MovePlanLimits,
 ) -> ReplacementPlan:
     """Returns what to do now. Execute the actions in order, and only after the plan's state is written.
 

@@ -129,7 +129,7 @@ class Planner:
             if pod.uid == moved.uid
             or (pod.namespace, pod.name) in tied
             or (pod.uid in backups and backups[pod.uid].node == moved.node)
-            or _counts_on_others(pod)
+            or counts_on_others(pod)
             or pod.constraints.anti_affinity
         }
 
@@ -237,7 +237,7 @@ class Planner:
             landing = [
                 (pod, self.backups[pod.uid].node)
                 for pod in self._failures[domain].pods
-                if _counts_on_others(pod) and self._is_covered(pod, domain) and not self.is_frozen(pod)
+                if counts_on_others(pod) and self._is_covered(pod, domain) and not self.is_frozen(pod)
             ]
             found |= stuck_pods(after, landing)
         return found
@@ -317,7 +317,7 @@ class Planner:
         return backup
 
 
-def _counts_on_others(pod: ClusterPod) -> bool:
+def counts_on_others(pod: ClusterPod) -> bool:
     """Tells whether pods that land later, or elsewhere, may change where this one may go.
 
     Anti-affinity and host ports are the same seen from both pods, so the one that is placed second has checked them.

@@ -140,7 +140,14 @@ class Columns:
             self.units = np.gcd.reduce([self.of(pod) for pod in pods_of_resources] or [self.units], axis=0).clip(min=1)
 
     def of(self, pod: ClusterPod) -> Ints:
-        """Returns what one pod takes."""
+        """Returns what one pod needs: pods that only others keep away from need no place for themselves."""
+        amounts, first_term = self.taken_by(pod), len(self.names) - len(self._terms)
+        own = pod.constraints.anti_affinity
+        amounts[[at for at, term in enumerate(self._terms, first_term) if term not in own]] = 0
+        return amounts
+
+    def taken_by(self, pod: ClusterPod) -> Ints:
+        """Returns what one pod leaves to no other that needs it."""
         amounts = [pod.requests.amount(name) for name in self._resources]
         ports = (_conflicts(port, pod) for port in self._ports)
         return np.array([*amounts, *ports, *(_meant(term, pod) for term in self._terms)], np.int64) // self.units
@@ -169,7 +176,7 @@ def room_of(cluster: Cluster, columns: Columns, failures: FailureDomains, backup
     position = {node: number for number, node in enumerate(cluster.nodes)}
     needs: dict[tuple[FailureDomain, int], Ints] = {}
     for uid, backup in backups.items():
-        amounts = columns.of(cluster.pods[uid])
+        amounts = columns.taken_by(cluster.pods[uid])
         for domain in backup.domains:
             key = domain, position[backup.node]
             needs[key] = needs[key] + amounts if key in needs else amounts

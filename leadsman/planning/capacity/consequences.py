@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from leadsman.cluster.checks import NodeColumns
 from leadsman.cluster.model import ClusterPod
 from leadsman.planning.backups.backup_plan import SCOPES, BackupScope, Failure, FailureDomain, never_replaced
-from leadsman.planning.backups.reserve import HOSTNAME_LABEL, Columns, Ints, copies
+from leadsman.planning.backups.reserve import HOSTNAME_LABEL, Columns, Ints, ReserveLedger, copies, room_of
 from leadsman.planning.capacity.count import PackingSolver, fits, limits
 from leadsman.planning.capacity.fit_model import CapacityModel, without_counted
 from leadsman.planning.capacity.packing import Mask, Problem, Spread, Template
@@ -58,25 +58,23 @@ class _AfterFailures:
         self._position = {node: number for number, node in enumerate(self._nodes)}
         self._at = np.array([self._position.get(name, -1) for name in NodeColumns(cluster).names])
         self._memory = self._columns.names.index("memory") if "memory" in self._columns.names else 0
-        self._free = self._columns.free_on_all(cluster)
+        room = room_of(cluster, self._columns, model.failures, self._backups)
+        self._held = ReserveLedger(room.free, room.needs).reserved
+        self._free = room.free - self._held
         self._wanted = [self._columns.of(pod) for pod in pods]
-        self._amounts = {uid: self._columns.of(pod) for uid, pod in cluster.pods.items()}
+        self._amounts = {uid: (self._columns.of(pod), self._columns.taken_by(pod)) for uid, pod in cluster.pods.items()}
         self._allowed: dict[object, Ints] = {}
         self._alike: dict[bytes, Ints] = {}
 
     def loss(self, failure: Failure) -> Loss:
-        free = np.array(self._free, order="F")
+        free, held = np.array(self._free, order="F"), self._held.copy()
         gone = [self._position[node] for node in failure.nodes]
-        free[gone] = _GONE
+        free[gone] = held[gone] = _GONE
         fallen = [pod for pod in failure.pods if not (pod.mirror or pod.owner_kind == "DaemonSet" or pod.terminating)]
         lost: dict[str, str] = {}
         for pod in sorted(fallen, key=lambda pod: self._order(pod, failure)):
-            amounts = self._amounts[pod.uid]
-            landing = self._landing(pod, amounts, free, failure)
-            if isinstance(landing, str):
-                lost[f"{pod.namespace}/{pod.name}"] = landing
-            else:
-                free[landing] -= amounts
+            if reason := self._land(pod, free, held):
+                lost[f"{pod.namespace}/{pod.name}"] = reason
         fits = []
         for template, amounts in zip(self._model.problem.templates, self._wanted, strict=True):
             fits.append(int((copies(free, amounts) * template.places).sum()))
@@ -84,15 +82,19 @@ class _AfterFailures:
 
     def _order(self, pod: ClusterPod, failure: Failure) -> tuple[bool, int, int, str]:
         """Ranks pods: those with backups first, because their room is held. Then by priority, then large pods."""
-        return not self._backup(pod, failure), -pod.priority, -pod.requests.memory_bytes, pod.uid
-
-    def _backup(self, pod: ClusterPod, failure: Failure) -> str:
         backup = self._backups.get(pod.uid)
-        return backup.node if backup and failure.domain in backup.domains else ""
+        covered = backup is not None and failure.domain in backup.domains
+        return not covered, -pod.priority, -pod.requests.memory_bytes, pod.uid
 
-    def _landing(self, pod: ClusterPod, amounts: Ints, free: Ints, failure: Failure) -> int | str:
-        if backup := self._backup(pod, failure):
-            return self._position[backup]
+    def _land(self, pod: ClusterPod, free: Ints, held: Ints) -> str:
+        """Gives the pod room on a node, and says why there is none; "": there is.
+
+        free: what anybody may take. held: room for backups: only pods that have theirs there get it.
+        """
+        (amounts, taken), backup = self._amounts[pod.uid], self._backups.get(pod.uid)
+        if backup and (held[self._position[backup.node]] >= taken).all():
+            held[self._position[backup.node]] -= taken
+            return ""
         if reason := never_replaced(pod):
             return reason
         at = self._may_have(pod)
@@ -103,12 +105,15 @@ class _AfterFailures:
             fitting &= there[:, column] >= amounts[column]
         if not fitting.any():
             return NO_ROOM
-        return int(at[np.argmax(np.where(fitting, memory, _GONE))])
+        free[at[np.argmax(np.where(fitting, memory, _GONE))]] -= taken
+        return ""
 
     def _may_have(self, pod: ClusterPod) -> Ints:
         """Positions by bounds and by what kube-scheduler asks, apart from room, in the cluster as it is now; once for
-        the pods of a template."""
+        the pods of a template, and of those that look at what is beside them for each node."""
+        looks = pod.constraints.affinity or pod.constraints.anti_affinity or pod.constraints.spread
         key = (
+            pod.node if looks or pod.claims or pod.devices else "",
             pod.namespace,
             id(pod.labels),
             id(pod.constraints),

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, zip_longest
 
 import numpy as np
 from msgspec import Struct
@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from leadsman.cluster.model import ClusterPod
 from leadsman.planning.backups.backup_plan import Backup, BackupPlan, FailureDomain, broken_promises
+from leadsman.planning.backups.planner import counts_on_others, stuck_pods
 from leadsman.planning.backups.reserve import Ints, copies, reserves_of
-from leadsman.planning.capacity.fit_model import CapacityModel
+from leadsman.planning.capacity.fit_model import CapacityModel, is_bound_to
 from leadsman.planning.capacity.packing import (
     Limit,
     Packing,
@@ -222,24 +223,31 @@ def broken(model: CapacityModel, packing: Packing) -> Mapping[str, str]:
     Empty when every new pod may be on its node, every pod with a backup survives every failure that it is to survive,
     and every node has room for its pods and for what it reserves.
 
-    Of the new pods of a template on a node one is judged: they are alike.
+    Of the new pods of a template on a node one is judged: they are alike. But those that count on others are bound one
+    after another, because none may wait for one that waits for it.
     """
-    situation, plan, samples = packed(model, packing)
+    situation, plan, alike = packed(model, packing)
     found = dict(broken_promises(situation, plan, model.settings.rack_label))
-    for pod in samples:
+    for pod, *_ in alike:
         if reason := situation.verdict(pod).why_not(pod.node):
             found[pod.uid] = f"{pod.node}: {reason}"
-    return found
+    counting = (pods for pods in alike if _counts_on_new(pods[0], model))
+    in_turn = (pod for of_each in zip_longest(*counting) for pod in of_each if pod is not None)
+    return found or stuck_pods(situation, [(pod, pod.node) for pod in in_turn])
 
 
-def packed(model: CapacityModel, packing: Packing) -> tuple[Situation, BackupPlan, list[ClusterPod]]:
-    """Returns the situation with the new pods, the backups of all, and one pod of each template on each node."""
+def _counts_on_new(pod: ClusterPod, model: CapacityModel) -> bool:
+    return counts_on_others(pod) or any(is_bound_to(pod, each.pod) for each in model.templates)
+
+
+def packed(model: CapacityModel, packing: Packing) -> tuple[Situation, BackupPlan, list[list[ClusterPod]]]:
+    """Returns the situation with the new pods, the backups of all, and the new pods of each template on each node."""
     added: dict[str, ClusterPod | None] = {}
-    backups, samples = dict(model.plan.pods), list[ClusterPod]()
+    backups, alike = dict(model.plan.pods), list[list[ClusterPod]]()
     for number, template in enumerate(model.problem.templates):
         for node in np.flatnonzero(packing.runs[number]).tolist():
             pods = list(_pods(model, packing, number, node))
-            samples.append(pods[0])
+            alike.append(pods)
             added |= {pod.uid: pod for pod in pods}
             taking = packing.backups.get((number, node), {})
             domains = model.problem.room.survived(node, template.scopes)
@@ -248,7 +256,7 @@ def packed(model: CapacityModel, packing: Packing) -> tuple[Situation, BackupPla
                 for _ in range(count):
                     backups[next(waiting).uid] = Backup(model.problem.room.nodes[backup], domains)
     situation, plan = model.situation.changed(added), BackupPlan(backups)
-    return situation, replace(plan, reserves=reserves_of(situation.cluster, plan.backups)), samples
+    return situation, replace(plan, reserves=reserves_of(situation.cluster, plan.backups)), alike
 
 
 def _pods(model: CapacityModel, packing: Packing, number: int, node: int) -> Iterator[ClusterPod]:

@@ -48,14 +48,14 @@ def cautions(
             looks_at(each, pod, cluster) or (wants_backup and looks_at(pod, each, cluster)) for each in covered
         ),
         "a template is bound to the workload of a template": any(
-            _is_bound_to(each, other) for each in templates for other in templates
+            is_bound_to(each, other) for each in templates for other in templates
         ),
-        "a pod with a backup is bound to its workload": any(_is_bound_to(each, pod) for each in covered),
+        "a pod with a backup is bound to its workload": any(is_bound_to(each, pod) for each in covered),
     }
     return tuple(what for what, is_so in found.items() if is_so)
 
 
-def _is_bound_to(pod: ClusterPod, other: ClusterPod) -> bool:
+def is_bound_to(pod: ClusterPod, other: ClusterPod) -> bool:
     """Tells whether a bound of the pod names the workload of `other`."""
     own = other.workload.rpartition("/")[2]
     names = [TargetName.of(bound.reference) for bound in valid_bounds(PodInfo.of(pod))]
@@ -70,7 +70,7 @@ def without_coupling(pod: ClusterPod, templates: Sequence[ClusterPod], cluster: 
     asked = ((term, each) for term in pod.constraints.affinity for each in others)
     if any(term.matches(each.namespace, each.labels, labels_of(each.namespace)) for term, each in asked):
         pod = replace(pod, constraints=replace(pod.constraints, affinity=()))
-    if not any(_is_bound_to(pod, other) for other in templates):
+    if not any(is_bound_to(pod, other) for other in templates):
         return pod
     new = {other.workload.rpartition("/")[2] for other in templates}
     labels = {key: value for key, value in pod.labels.items() if key.removeprefix(DELAY_LABEL_PREFIX) not in new}

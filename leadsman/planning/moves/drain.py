@@ -30,11 +30,13 @@ pods."""
 class DrainEnd(StrEnum):
     """Says whether the nodes become empty, of pods that are moved at all.
 
-    IMPOSSIBLE: everything was tried. OUT_OF_TIME: not everything was. TOO_LARGE: the cluster is too large to try it.
+    IMPOSSIBLE: everything was tried. NONE_KEEPS_BACKUPS: the same, but a pod has a backup: without that, or with other
+    backups, there may be a way. OUT_OF_TIME: not everything was tried. TOO_LARGE: the cluster is too large to try it.
     """
 
     EMPTY = "empty"
     IMPOSSIBLE = "impossible"
+    NONE_KEEPS_BACKUPS = "none keeps backups"
     OUT_OF_TIME = "out of time"
     TOO_LARGE = "too large"
 
@@ -98,7 +100,7 @@ def plan_drain(
         end,
         tuple(LeftOut(pod.namespace, pod.name, pod.node, _why_stays(pod)) for pod in staying),
         tuple(_bound_to(situation, frozenset(nodes))),
-        tuple(_losing_backups(cluster, before, ordered.backups[0])),
+        tuple(_losing_backups(cluster, before, ordered.backups[-1])),
     )
 
 
@@ -117,7 +119,9 @@ def _ordered(
     everything = _Everything(Ordering(cordoned, backups, drained), wishes, drained, has_time)
     if everything.empties():
         return everything.ordering, DrainEnd.EMPTY
-    return one_after_the_other, DrainEnd.OUT_OF_TIME if everything.is_late else DrainEnd.IMPOSSIBLE
+    kept = one_after_the_other.backups[0].backups
+    tried = DrainEnd.NONE_KEEPS_BACKUPS if kept else DrainEnd.IMPOSSIBLE
+    return one_after_the_other, DrainEnd.OUT_OF_TIME if everything.is_late else tried
 
 
 class _Everything:
@@ -207,10 +211,9 @@ class _Everything:
             return False
         first, *others = sizes
         for room in sorted(set(free)):
-            left = tuple(have - want for have, want in zip(room, first, strict=True))
-            if all(each >= 0 for each in left):
+            if all(have >= want or not want for have, want in zip(room, first, strict=True)):
                 after = list(free)
-                after[after.index(room)] = left
+                after[after.index(room)] = tuple(have - want for have, want in zip(room, first, strict=True))
                 if self._packs(others, after, failed):
                     return True
         failed.add(state)

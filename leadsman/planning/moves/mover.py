@@ -181,7 +181,7 @@ class Mover:
         settings: MoverSettings,
         now: float,
         avoid: frozenset[str],
-        running_plan: str = "",
+        running_plan: str,
     ) -> None:
         self.situation, self.now, self.avoid = situation, now, avoid
         self.cluster = cluster = situation.cluster

@@ -5,8 +5,8 @@ then, and every pod that had a backup has one afterwards. A cycle, in which each
 left out.
 """
 
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice
 
 from msgspec import Struct
 
@@ -52,7 +52,7 @@ def order_moves(
     free.
 
     backups: of bounded pods, which are kept at each step; None: there are none, and placeholders are ordinary pods.
-    avoid: nodes that nothing goes to.
+    avoid: nodes that nothing goes to, beside those that self-healing refuses.
     """
     ordering = Ordering(situation, backups, avoid)
     ordering.fulfil_in_turn(wishes)
@@ -64,9 +64,17 @@ def move_cost(pod: ClusterPod, cluster: Cluster) -> float:
     pod."""
     allocatable = cluster.nodes[pod.node].allocatable
     share = max((amount / max(allocatable.amount(name), 1) for name, amount in pod.requests.items()), default=0.0)
-    siblings = (each for each in cluster.pods.values() if each.owner_uid == pod.owner_uid and each.uid != pod.uid)
-    alone = not any(each.ready for each in siblings)
+    of_owner = cluster.pods.of_base("by owner", _by_owner).get(pod.owner_uid, ())
+    siblings = (cluster.pods.get(uid) for uid in chain(of_owner, cluster.pods.changes) if uid != pod.uid)
+    alone = not any(each and each.owner_uid == pod.owner_uid and each.ready for each in siblings)
     return round(EVICTION_COST + share + ALONE_COST * alone, 3)
+
+
+def _by_owner(pods: Mapping[str, ClusterPod]) -> Mapping[str, Sequence[str]]:
+    found: dict[str, list[str]] = {}
+    for pod in pods.values():
+        found.setdefault(pod.owner_uid, []).append(pod.uid)
+    return found
 
 
 class Ordering:
@@ -77,7 +85,8 @@ class Ordering:
     """
 
     def __init__(self, situation: Situation, settings: BackupSettings | None, avoid: frozenset[str]) -> None:
-        self._before, self._settings, self._avoid = situation.cluster, settings, avoid
+        self._before, self._settings = situation.cluster, settings
+        self._avoid = avoid.union(situation.inputs.self_healing.refused)
         cluster = without_placeholders(situation.cluster) if settings else situation.cluster
         self.situation = situation.on(cluster, with_workloads_of(cluster, situation.inputs))
         self.moves: list[PlannedMove] = []

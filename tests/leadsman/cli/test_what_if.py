@@ -159,6 +159,14 @@ def test_documents_and_lists_are_one_set(tmp_path: Path) -> None:
     assert not found[1].pod.owner_uid
 
 
+def test_claims_that_a_stateful_set_makes_are_said_to_be_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    read(tmp_path, TEMPLATED.replace("Deployment", "StatefulSet") + "  volumeClaimTemplates: [{}]\n")
+    said = "document 0: spec.volumeClaimTemplates: whether a node can have the volumes of shop/statefulset/web is not"
+    assert said in capsys.readouterr().err
+
+
 def test_what_has_a_limit_and_no_request_needs_its_limit(tmp_path: Path) -> None:
     [web] = read(tmp_path, TEMPLATED.replace("requests:", "limits:"))
     assert web.pod.requests == Resources(250, 1 << 30, 1)

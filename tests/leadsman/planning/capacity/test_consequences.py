@@ -11,6 +11,7 @@ from leadsman.cluster.resources import Resources
 from leadsman.cluster.scheduling import Feasibility
 from leadsman.planning.backups.backup_plan import BackupScope, BackupSettings
 from leadsman.planning.backups.planner import plan_backups
+from leadsman.planning.backups.reserve import HOSTNAME_LABEL
 from leadsman.planning.capacity.consequences import additions, losses
 from leadsman.planning.capacity.count import count_together
 from leadsman.planning.capacity.fit_model import PodTemplate, model_capacity
@@ -18,7 +19,8 @@ from leadsman.planning.situation import Situation
 from leadsman.simulator.solver.cp_sat import exact_packing
 from tests.leadsman.planning.backups.random_clusters import MIB, RACK_LABEL, Case, inputs_of, random_case
 from tests.leadsman.planning.capacity.small_clusters import small_case
-from tests.leadsman.planning.moves.movable_pods import of_app
+from tests.leadsman.planning.moves.movable_pods import node as node_of
+from tests.leadsman.planning.moves.movable_pods import of_app, pods_of
 
 SETTINGS = BackupSettings(rack_label=RACK_LABEL)
 
@@ -71,6 +73,31 @@ def test_a_failure_loses_what_has_no_room_and_no_owner() -> None:
     assert loss["node a"].lost == {"shop/bare": "it has no controller that would make it again"}
     assert (loss["node a"].fallen, loss["node a"].fits, loss["node a"].scope) == (3, (0,), BackupScope.NODE)
     assert (loss["node b"].lost, loss["node b"].fits) == ({"shop/b": "no node that may have it has room"}, (1,))
+
+
+def test_of_pods_that_keep_apart_each_is_judged_as_if_it_alone_were_gone() -> None:
+    """Their pods are alike, but not what they stand beside: each is kept away by the other."""
+    apart = PodConstraints(anti_affinity=(PodAffinityTerm(HOSTNAME_LABEL, of_app("web"), ("shop",)),))
+    labels, pod = {"app": "web"}, pods_of(1, "web")
+    nodes = [replace(each, labels={HOSTNAME_LABEL: each.name}) for each in map(node_of, "ab")]
+    cluster = cluster_of(nodes, [pod(f"on-{name}", name, labels=labels, constraints=apart) for name in "ab"])
+    model = model_capacity(
+        Situation(cluster, inputs_of(cluster, {})), [PodTemplate("t", ClusterPod("t", "a", "t"))], SETTINGS
+    )
+    assert [list(each.lost) for each in losses(model)] == [["shop/on-a"], ["shop/on-b"]]
+
+
+def test_pods_without_a_backup_do_not_get_the_room_that_is_held_for_others() -> None:
+    """Of 4 GiB on each node 3 are taken; those on b are held for `tied`, should a fail."""
+    pod, matrix = pods_of(3), {x: dict.fromkeys("ab", 1.0) for x in "ab"}
+    pods = [pod("tied", "a", labels={"delay_b": "5"}), pod("any", "c")]
+    cluster = cluster_of((node_of(name, 4) for name in "abc"), pods)
+    template = PodTemplate("t", ClusterPod("t", "a", "t", requests=Resources(0, 3 << 30, 1)))
+    model = model_capacity(Situation(cluster, inputs_of(cluster, matrix)), [template], SETTINGS)
+    loss = {each.failure: each for each in losses(model)}
+    assert (loss["node a"].lost, loss["node a"].fits) == ({}, (0,))
+    assert (list(loss["node b"].lost), loss["node b"].fits) == ([], (0,))
+    assert (list(loss["node c"].lost), loss["node c"].fits) == (["shop/any"], (0,))
 
 
 def test_a_covered_pod_is_never_lost() -> None:

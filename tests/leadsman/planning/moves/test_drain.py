@@ -7,6 +7,8 @@ from msgspec.structs import replace
 
 from leadsman.cluster.constraints import PodConstraints, TopologySpread
 from leadsman.cluster.model import Cluster, ClusterPod, cluster_of
+from leadsman.cluster.resources import Resources
+from leadsman.decision.inputs import SelfHealing
 from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.backups.reserve import HOSTNAME_LABEL
 from leadsman.planning.moves.drain import DrainEnd, DrainPlan, plan_drain
@@ -55,6 +57,12 @@ def test_pods_of_daemon_sets_and_static_pods_stay_and_keep_no_node_from_being_em
     }
 
 
+def test_no_pod_leaves_for_a_node_that_self_healing_refuses() -> None:
+    cluster = cluster_of([node("a"), node("b"), node("c", 9)], [pod("any", "a")])
+    inputs = replace(inputs_of(cluster, MATRIX), self_healing=SelfHealing(refused={"c": "it is suspect"}))
+    assert [move.to_node for move in plan_drain(Situation(cluster, inputs), ["a"], None, None).plan.moves] == ["b"]
+
+
 def test_a_pod_elsewhere_that_is_bound_to_the_node_is_named() -> None:
     cluster = cluster_of(map(node, "abc"), [pod("tied", "b", labels={"delay_a": "5"})])
     [tied] = drained(cluster, "a").bound_to
@@ -66,6 +74,13 @@ def test_a_pod_elsewhere_whose_backup_was_on_the_node_and_has_no_other_is_named(
     result = drained(cluster, "a", backups=BackupSettings())
     assert [each.name for each in result.losing_backups] == ["tied"]
     assert "delay to b over 5 ms" in result.losing_backups[0].why
+
+
+def test_a_pod_that_has_a_backup_again_after_the_moves_does_not_lose_it() -> None:
+    """While w is on a, no other node than a and b is within the bound to it; once it is on c, c is."""
+    pods = [pod("w", "a"), pod("tied", "b", labels={"delay_w": "3.5"})]
+    result = drained(cluster_of([node("a"), node("b", 3), node("c")], pods), "a", backups=BackupSettings())
+    assert ([move.to_node for move in result.plan.moves], result.losing_backups) == (["c"], ())
 
 
 def brute_force(cluster: Cluster, drained: str) -> bool:
@@ -112,6 +127,20 @@ def test_a_small_node_is_emptied_whenever_that_can_be_done(seed: int) -> None:
     for move in result.plan.moves:
         cluster = cluster.with_pod(cluster.pods[move.pod_uid], move.to_node)
     assert bool(cluster.pods_on("a")) is bool(result.plan.left_out) is (result.end is DrainEnd.IMPOSSIBLE)
+
+
+def test_a_node_that_lacks_what_a_pod_does_not_ask_for_takes_it_when_everything_is_tried() -> None:
+    """Free 6 and 5 GiB, as below. `five` asks for no CPU, and goes to c, whose CPU is overcommitted."""
+    pods = [replace(pod("five", "a"), requests=Resources(0, 5 * GIB, 1)), pod("three", "a", 3), pod("third", "a", 3)]
+    pods.append(replace(pod("busy", "c"), requests=Resources(9000, GIB, 1)))
+    assert drained(cluster_of([node("a", 11), node("b", 6), node("c", 6)], pods), "a").end is DrainEnd.EMPTY
+
+
+def test_what_only_the_backups_forbid_is_not_called_impossible() -> None:
+    """`tied` may run on a and b alone: on b it would have no backup."""
+    cluster = cluster_of(map(node, "abd"), [pod("tied", "a", labels={"delay_b": "5"})])
+    assert drained(cluster, "a", backups=BackupSettings()).end is DrainEnd.NONE_KEEPS_BACKUPS
+    assert drained(cluster, "a").end is DrainEnd.EMPTY
 
 
 def test_what_is_not_found_in_the_time_is_not_called_impossible() -> None:

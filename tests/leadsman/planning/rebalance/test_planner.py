@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from leadsman.cluster.model import Cluster, ClusterPod, cluster_of
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs, SelfHealing
 from leadsman.planning.rebalance_plan import RebalanceSettings, plan_rebalance
 from leadsman.planning.situation import Situation
 from leadsman.published.moves import Departure, MovePlan, PlanOrigin
@@ -59,6 +59,12 @@ def test_a_pod_leaves_a_hot_node() -> None:
     assert plan.origin is PlanOrigin.REBALANCE
     assert plan.moves[0].gain > plan.moves[0].cost + SETTINGS.threshold
     assert plan.moves[0].reason == "node b scores higher than node a (pressure +9.0 points)"
+
+
+def test_no_pod_goes_to_a_node_that_self_healing_refuses() -> None:
+    cluster, known = hot(pod("one", "a"), nodes="abc")
+    known = replace(known, self_healing=SelfHealing(refused={"c": "it is suspect"}))
+    assert steps(planned((cluster, known))) == ["one a>b"]
 
 
 def test_a_pod_goes_to_where_its_delay_is_lower() -> None:
