@@ -25,11 +25,13 @@ from tests.leadsman.cluster import random_objects
 ZONE = "topology.kubernetes.io/zone"
 READY = ("True", "False", "Unknown")
 AFFINITY = {"topologyKey": "rack", "labelSelector": {"matchLabels": {"app": "web"}}, "namespaceSelector": {}}
+SPREAD = {"topologyKey": ZONE, "maxSkew": 2, "whenUnsatisfiable": "DoNotSchedule"}
+SCOPE = {"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}
 OBJECTS: list[random_objects.Object] = [
     {"kind": "PodDisruptionBudget", "metadata": {"name": "budget", "namespace": "other"}}
     | {"spec": {"selector": {"matchLabels": {"app": "web"}}}, "status": {"disruptionsAllowed": 1}},
     {"kind": "ResourceQuota", "metadata": {"name": "quota", "namespace": "default"}, "status": {"used": {"pods": "1"}}}
-    | {"spec": {"hard": {"pods": "9"}, "scopeSelector": {"matchExpressions": [{"scopeName": "PriorityClass"}]}}},
+    | {"spec": {"hard": {"pods": "9"}, "scopeSelector": {"matchExpressions": [SCOPE]}}},
     {"kind": "StorageClass", "metadata": {"name": "late"}, "provisioner": random_objects.DRIVER}
     | {"volumeBindingMode": "WaitForFirstConsumer"}
     | {"allowedTopologies": [{"matchLabelExpressions": [{"key": ZONE, "values": ["a"]}]}]},
@@ -65,7 +67,7 @@ def random_snapshot(seed: int) -> ClusterSnapshot:
 
 
 def _pod(rng: Random, number: int, nodes: list[str]) -> random_objects.Object:
-    """Of a ReplicaSet and with a bound; some with a claim or with data on the node, which have an affinity."""
+    """Of a ReplicaSet and with a bound; some with a claim, some with data on the node, affinity and spread."""
     node = rng.choice((*nodes, ""))
     pod = random_objects.pod(rng, f"web-{number}", ("claim",) if rng.random() < 0.1 else (), node)
     owner = {"kind": "ReplicaSet", "name": "web-5d", "uid": "owner", "controller": True}
@@ -76,6 +78,7 @@ def _pod(rng: Random, number: int, nodes: list[str]) -> random_objects.Object:
     pod["metadata"]["labels"][f"delay_{rng.choice(nodes)}"] = str(rng.randint(5, 60))
     if rng.random() < 0.2:
         pod["spec"]["volumes"].append({"name": "data", "emptyDir": {}})
+        pod["spec"]["topologySpreadConstraints"] = [SPREAD]
         pod["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [AFFINITY]}}
     pod["spec"]["priority"] = rng.choice((0, 1000))
     conditions = [{"type": "Ready", "status": "True"}] if node else []
