@@ -23,7 +23,6 @@ from leadsman.decision.inputs import (
     RoomHold,
     SelfHealing,
     SnapshotMetrics,
-    SourceRow,
     TasPolicies,
     TelemetryInputs,
     WorkloadIndex,
@@ -36,26 +35,10 @@ from leadsman.kube.quantity import NANO
 from leadsman.state.metric_names import CPU_PRESSURE
 from leadsman.state.records import Hardware, Heartbeat, Identity, Latency, PeerLatency, Reward
 from leadsman.state.snapshot import AgedReward, NodeState, Snapshot
+from tests.leadsman.decision.make import Listed
 
 NODES = tuple(f"node-{number}" for number in range(12))
 BEYOND_64_BITS = 1 << 70
-
-
-class Matrix(Struct, frozen=True, eq=False):
-    """A DelayView: round trips by pair."""
-
-    rtt_ms: Mapping[str, Mapping[str, float]]
-    source: str = "static"
-    read_at: float | None = None
-    fresh_until: float = float("inf")
-
-    @property
-    def nodes(self) -> Any:
-        return self.rtt_ms.keys()
-
-    def row(self, reference: str) -> SourceRow:
-        backward = {node: row[reference] for node, row in self.rtt_ms.items() if reference in row}
-        return SourceRow(self.rtt_ms.get(reference, {}), backward, frozenset(["node-11"]) - {reference})
 
 
 class Estimates(Struct, frozen=True, eq=False):
@@ -186,8 +169,9 @@ def _telemetry(rng: random.Random, inputs: DecisionInputs) -> DecisionInputs:
 
 def _delays(rng: random.Random, inputs: DecisionInputs) -> DecisionInputs:
     old: tuple[DelayView, ...] = inputs.delay_views[: rng.randrange(2)]
-    rows = {node: {other: rng.uniform(0, 60) for other in rng.sample(NODES, 6)} for node in NODES[:8]}
-    return structs.replace(inputs, delay_views=(*old, Matrix(rows)))
+    pairs = {(node, other): rng.uniform(0, 60) for node in NODES[:8] for other in rng.sample(NODES, 6)}
+    lost = {("node-11", node): None for node in NODES[:-1]}
+    return structs.replace(inputs, delay_views=(*old, Listed("static", {**pairs, **lost})))
 
 
 def _estimates(rng: random.Random, inputs: DecisionInputs) -> DecisionInputs:

@@ -51,19 +51,6 @@ async def test_what_is_not_known_any_more_goes(world: World) -> None:
     assert records.Hardware not in await world.stored()
 
 
-async def test_after_a_failed_write_everything_is_said_again(world: World) -> None:
-    """The write may have been done: comparing with what was said before it would keep a value that is not so."""
-    reporter = world.reporter()
-    await reporter.report()
-    before = await world.revisions()
-    world.store.fail(Unavailable("no answer"))
-    with pytest.raises(Unavailable):
-        await reporter.report()
-    world.store.heal()
-    await reporter.report()
-    assert (await world.revisions())["hardware"] > before["hardware"]
-
-
 async def test_a_write_that_etcd_does_after_its_time_changes_nothing(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,18 +75,29 @@ async def test_a_write_that_etcd_does_after_its_time_changes_nothing(
     assert await world.revisions() == newest
 
 
-async def test_an_etcd_that_takes_no_connection_costs_no_new_claim(world: World) -> None:
-    """Nothing was sent, so nothing can be done late. After a restart of etcd thousands of agents go on as they were."""
+@pytest.mark.parametrize(
+    ("error", "said_again"),
+    [
+        (Unavailable("no answer"), {"identity", "heartbeat", "latency", "hardware"}),
+        (Unreachable("refused"), {"heartbeat"}),
+    ],
+    ids=repr,
+)
+async def test_after_a_failed_write_everything_is_said_again_unless_etcd_took_no_connection(
+    world: World, error: StoreError, said_again: set[str]
+) -> None:
+    """A write that was sent may have been done: comparing with what was said before it would keep a value that is not
+    so. What was not sent costs no new claim: after a restart of etcd thousands of agents go on as they were."""
     reporter = world.reporter()
     await reporter.report()
     before = await world.revisions()
-    world.store.fail(Unreachable("refused"))
-    with pytest.raises(Unreachable):
+    world.store.fail(error)
+    with pytest.raises(type(error)):
         await reporter.report()
     world.store.heal()
     await reporter.report()
     after = await world.revisions()
-    assert {kind for kind in after if after[kind] != before[kind]} == {"heartbeat"}
+    assert {kind for kind in after if after[kind] != before[kind]} == said_again
 
 
 async def test_all_is_said_again_to_an_etcd_that_was_restored_from_a_backup(world: World) -> None:
@@ -190,44 +188,33 @@ async def test_a_lease_is_kept_while_the_cluster_grows_by_a_fifth(
     assert ((await world.revisions())["identity"] > claimed) is is_claimed_again
 
 
-async def test_a_claim_is_tried_more_and_more_seldom_on_an_etcd_that_does_not_answer(world: World) -> None:
-    """Thousands may start on a ring that is still empty."""
-    waits = await waits_after(Unavailable("no answer"), world)
-    assert 0.9 * MAX_FIRST_BACKOFF_SECONDS < max(waits) <= MAX_FIRST_BACKOFF_SECONDS
-    assert min(waits) < 0.1 * MAX_FIRST_BACKOFF_SECONDS
+PUSH_SECONDS = ReportTiming().push_interval_seconds
 
 
-async def test_retries_of_thousands_of_agents_spread_as_their_reports_do(world: World) -> None:
-    waits = await waits_after(Unreachable("down"), world, ReportTiming(push_interval_seconds=25.0))
-    assert 0.9 * 5 * MAX_BACKOFF_SECONDS < max(waits) <= 5 * MAX_BACKOFF_SECONDS
-
-
-async def test_an_etcd_that_was_slow_to_answer_is_asked_again_later(world: World) -> None:
-    waits = await waits_after(Unreachable("down"), world, spread=40.0)
-    assert 36.0 < max(waits) <= 40.0
-
-
-async def test_an_agent_that_has_reported_is_back_within_seconds_however_slow_etcd_was(world: World) -> None:
-    """One slow answer, as over a link that was cut, must not make it late once etcd answers again."""
-    waits = await waits_after(Unreachable("down"), world, spread=40.0, has_reported=True)
-    assert max(waits) <= MAX_BACKOFF_SECONDS
-
-
-async def test_a_full_store_is_asked_at_the_rate_of_reports(world: World) -> None:
-    """No storm while it is full, and within the promise once it has room: docs/troubleshooting.md."""
-    waits = await waits_after(OutOfSpace("full"), world)
-    push_interval_seconds = world.timing.push_interval_seconds
-    assert min(waits) >= 0.9 * push_interval_seconds
-    assert max(waits) <= 1.1 * push_interval_seconds
-
-
-async def waits_after(
-    failure: StoreError,
+@pytest.mark.parametrize(
+    ("failure", "later", "spread", "has_reported", "shortest", "longest"),
+    [
+        (Unavailable("no answer"), None, 0.0, False, 0.0, MAX_FIRST_BACKOFF_SECONDS),
+        (Unreachable("down"), ReportTiming(push_interval_seconds=25.0), 0.0, False, 0.0, 5 * MAX_BACKOFF_SECONDS),
+        (Unreachable("down"), None, 40.0, False, 0.0, 40.0),
+        # One slow answer, as over a link that was cut, must not make it late once etcd answers again.
+        (Unreachable("down"), None, 40.0, True, 0.0, MAX_BACKOFF_SECONDS),
+        # No storm while it is full, and within the promise once it has room: docs/troubleshooting.md.
+        (OutOfSpace("full"), None, 0.0, False, 0.9 * PUSH_SECONDS, 1.1 * PUSH_SECONDS),
+    ],
+    ids=["a first claim", "a large cluster", "a slow etcd", "one that has reported", "a full store"],
+)
+async def test_an_etcd_that_fails_is_tried_more_and_more_seldom_up_to_what_the_cluster_allows(
     world: World,
-    later: ReportTiming | None = None,
-    spread: float = 0.0,
-    has_reported: bool = False,
-) -> list[float]:
+    failure: StoreError,
+    later: ReportTiming | None,
+    spread: float,
+    has_reported: bool,
+    shortest: float,
+    longest: float,
+) -> None:
+    """Thousands may start on a ring that is still empty; their retries spread as their reports do."""
+
     async def spread_seconds() -> float:
         return spread
 
@@ -246,7 +233,9 @@ async def waits_after(
     with pytest.raises(asyncio.CancelledError):
         await reporter.run()
     assert reporter.failures[type(failure).__name__] == 300
-    return world.slept[20:]
+    waits = world.slept[20:]
+    assert 0.9 * longest < max(waits) <= longest
+    assert shortest <= min(waits) <= max(1.1 * shortest, 0.1 * longest)
 
 
 def test_a_loop_is_stalled_when_its_count_stands_beyond_the_limit() -> None:
@@ -348,17 +337,13 @@ def window(p50_ms: float) -> records.PeerLatency:
     return records.PeerLatency(30, 30, p50_ms, p50_ms + 1.123, p50_ms, 0.123, 0.5)
 
 
-def test_of_names_as_long_as_kubernetes_allows_the_nearest_are_kept() -> None:
+def test_of_names_as_long_as_kubernetes_allows_the_nearest_are_kept_and_those_that_somebody_asked_for() -> None:
     peers = {f"{n:02}-{'a' * 250}": window(n) for n in range(16)} | {"silent": records.PeerLatency(30, 0)}
     kept = build_latency_record(peers)
     records.encode_record(kept)
     assert list(kept.peers) == sorted(peers)[: len(kept.peers)]
     assert 8 < len(kept.peers) < 16
-
-
-def test_those_that_somebody_asked_for_are_kept_however_far_they_are() -> None:
-    peers = {f"{n:02}-{'a' * 250}": window(n) for n in range(16)}
-    far = max(peers)
+    far = f"15-{'a' * 250}"
     assert far in build_latency_record(peers, {far}).peers
 
 

@@ -14,11 +14,7 @@ import pytest
 from controller.keeper import STALL_TIMEOUT_SECONDS, Actions, Keeper, KeeperLoops, NodeCache, steady_unix_clock
 from controller.labels import LabelReconciler, NodePatcher
 from controller.settings import DEFAULT_PATCHES_PER_SECOND
-from leadsman.decision.inputs import DecisionInputs, PolledMetrics, Readings, TasPolicies, TelemetryInputs
-from leadsman.decision.policy import Policy
-from leadsman.decision.telemetry import taspolicy
 from leadsman.decision.telemetry.taspolicy import TasPolicy
-from leadsman.kube import quantity
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, Conflict, InvalidRequest, NotFound, NotLeader, Unavailable
@@ -28,24 +24,15 @@ from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import NODES
 from leadsman.planning.labels.label_plan import LabelLimits
 from leadsman.runtime.token_bucket import TokenBucket
-from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.api_objects import MAX_ANNOTATIONS_BYTES, parse_path
 from tests.controller.followed import event_writer, inputs_of, tools
+from tests.leadsman.decision.telemetry import tas
+from tests.leadsman.decision.telemetry.tas import policy, rule
 from tests.testbed.background import running
 from tests.testbed.scripted_api_server import FakeApiServer
 from tests.waiting import until
 
 FREE = LabelLimits(max_marked_ratio=1.0, marks_per_second=1e9, hold_seconds=0.0, max_flips_per_hour=10**6)
-
-
-def policy(name: str = "p", **strategies: Sequence[Mapping[str, Any]]) -> TasPolicy:
-    """Of the namespace `ns`."""
-    spec = {"strategies": {key: {"rules": rules} for key, rules in strategies.items()}}
-    return taspolicy.parse_taspolicy({"metadata": {"name": name, "namespace": "ns"}, "spec": spec})
-
-
-def rule(metric: str, operator: str, target: int, *labels: str) -> dict[str, Any]:
-    return {"metricname": metric, "operator": operator, "target": target, "labels": list(labels)}
 
 
 class Acting:
@@ -64,10 +51,7 @@ class Acting:
     async def step(self, policies: Sequence[TasPolicy], metrics: Mapping[str, Mapping[str, float]]) -> Any:
         """metrics: metric → node → value, all just read."""
         self.now += 1
-        columns = {m: Readings({n: quantity.parse(str(v)) for n, v in of.items()}) for m, of in metrics.items()}
-        used = TasPolicies({each.key: each for each in policies}, loaded=True)
-        telemetry = TelemetryInputs(used, (PolledMetrics(columns),))
-        self.facts = DecisionInputs(Snapshot(), Policy(), self.now, telemetry=telemetry)
+        self.facts = tas.facts(policies, metrics, self.now)
         await self.keeper.turn()
         return self.keeper.plan
 

@@ -17,13 +17,12 @@ from msgspec import Raw, structs
 from extender import handlers
 from extender.decider import DecisionCore
 from extender.metrics import MAX_LABELLED_TYPES, reward_metrics
-from leadsman.decision.inputs import DecisionInputs, PolledMetrics, Readings, TasPolicies, TelemetryInputs
+from leadsman.decision.inputs import DecisionInputs, PolledMetrics, TasPolicies, TelemetryInputs
 from leadsman.decision.policy import Policy
-from leadsman.decision.telemetry import taspolicy
-from leadsman.kube import quantity
 from leadsman.state.records import Reward
 from leadsman.state.snapshot import AgedReward, Snapshot
 from tests.extender.conftest import Fixed, args, captured, labelled, starts
+from tests.leadsman.decision.telemetry import tas
 
 BOUND = {"delay_node-00000": "25"}
 
@@ -163,15 +162,9 @@ def test_full_nodes_are_sent_in_chunks_of_bounded_size(count: int, item_bytes: i
 
 
 def telemetry(values: Mapping[str, str], fail_mode: str = "open") -> Fixed:
-    strategies = {
-        "dontschedule": {"rules": [{"metricname": "m", "operator": "GreaterThan", "target": 10}]},
-        "scheduleonmetric": {"rules": [{"metricname": "m", "operator": "LessThan"}]},
-    }
-    spec = {"strategies": strategies, "metrics": {"failMode": fail_mode}}
-    policy = taspolicy.parse_taspolicy({"metadata": {"name": "p", "namespace": "ns"}, "spec": spec})
-    nanos = {node: quantity.parse(text) for node, text in values.items()}
-    now = time.monotonic()
-    table = PolledMetrics({"m": Readings(nanos, dict.fromkeys(nanos, now), now)}, max_age_seconds=600.0)
+    strategies = {"dontschedule": [tas.rule("m", "GreaterThan", 10)], "scheduleonmetric": [tas.rule("m", "LessThan")]}
+    policy = tas.policy(metrics={"failMode": fail_mode}, **strategies)
+    table = PolledMetrics({"m": tas.column(values, time.monotonic())}, max_age_seconds=600.0)
     return Fixed(TelemetryInputs(TasPolicies({policy.key: policy}, loaded=True), (table,)))
 
 

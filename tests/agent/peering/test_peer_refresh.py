@@ -96,35 +96,29 @@ async def test_a_peer_that_falls_silent_cuts_the_rest_short_once(world: World, m
         assert world.ring.now - before == pytest.approx(15.0)
 
 
-async def test_the_store_away_is_survived_and_logged_once(
-    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    await world.ring.fill(5)
-    await world.neighbours.refresh()
-    clockwork(world, monkeypatch, most=200)
-    world.ring.store.fail(Unavailable("down"))
-    with pytest.raises(asyncio.CancelledError):
-        await world.neighbours.run()
-    assert len(world.prober.peers) == 5
-    assert sum("cannot read the ring" in record.message for record in caplog.records) == 1
-
-
-@pytest.mark.parametrize(
-    ("error", "longest"), [(Unavailable("no answer"), MAX_BACKOFF_SECONDS), (Unreachable("refused"), 5.0)], ids=repr
-)
-@pytest.mark.parametrize("has_read", [False, True])
+@pytest.mark.parametrize("error", [Unavailable("no answer"), Unreachable("refused")], ids=repr)
+@pytest.mark.parametrize("peers", [None, 0, 5], ids=["unread", "empty", "five peers"])
 async def test_the_ring_is_read_more_and_more_seldom_from_an_etcd_that_does_not_answer(
-    world: World, monkeypatch: pytest.MonkeyPatch, error: StoreError, longest: float, has_read: bool
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: StoreError,
+    peers: int | None,
 ) -> None:
-    """Who has read an empty ring does not know how many wait beside it."""
-    if has_read:
+    """Who has read an empty ring does not know how many wait beside it. Peers are kept, and it is said once."""
+    if peers is not None:
+        await world.ring.fill(peers)
         await world.neighbours.refresh()
+    shortest = world.neighbours.refresh_seconds()
+    longest = shortest if isinstance(error, Unreachable) else MAX_BACKOFF_SECONDS
     waits = clockwork(world, monkeypatch, most=200)
     world.ring.store.fail(error)
     with pytest.raises(asyncio.CancelledError):
         await world.neighbours.run()
-    assert world.neighbours.ring_was_read.is_set() is has_read
-    assert waits[0] <= 5.0
+    assert world.neighbours.ring_was_read.is_set() is (peers is not None)
+    assert len(world.prober.peers) == (peers or 0)
+    assert sum("cannot read the ring" in record.message for record in caplog.records) == 1
+    assert waits[0] <= shortest
     assert 0.9 * longest < max(waits[10:]) <= longest
     assert min(waits[10:]) < 0.2 * longest
 

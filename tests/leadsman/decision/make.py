@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from leadsman.decision.inputs import DecisionInputs, EstimatedRow, PlacedPod, WorkloadIndex
+from leadsman.decision.inputs import DecisionInputs, EstimatedRow, PlacedPod, SourceRow, WorkloadIndex
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
 from leadsman.state.records import Hardware, Heartbeat, Latency, PeerLatency
@@ -40,6 +40,25 @@ def facts(
     nodes: Mapping[str, NodeState], policy: Policy | None = None, now: float = NOW, **others: Any
 ) -> DecisionInputs:
     return DecisionInputs(Snapshot(nodes=dict(nodes)), policy or Policy(), now, **others)
+
+
+class Listed(Struct, frozen=True):
+    """A DelayView of pairs: (reporter, peer) → ms, None where every probe was lost."""
+
+    source: str
+    pairs: Mapping[tuple[str, str], float | None]
+    read_at: float | None = None
+    fresh_until: float = float("inf")
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        return frozenset(node for pair, ms in self.pairs.items() if ms is not None for node in pair)
+
+    def row(self, reference: str) -> SourceRow:
+        forward = {peer: ms for (reporter, peer), ms in self.pairs.items() if reporter == reference and ms is not None}
+        backward = {reporter: ms for (reporter, peer), ms in self.pairs.items() if peer == reference and ms is not None}
+        lost = (pair for pair, ms in self.pairs.items() if ms is None and reference in pair)
+        return SourceRow(forward, backward, frozenset(node for pair in lost for node in pair if node != reference))
 
 
 class Guesses(Struct, frozen=True):

@@ -1,5 +1,6 @@
 """What is read back from a snapshot file is what was written."""
 
+import json
 import re
 from random import Random
 
@@ -9,68 +10,54 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from leadsman.cluster import model
-from leadsman.cluster.constraints import (
-    HostPort,
-    LabelSelector,
-    NodeSelectorTerm,
-    Operator,
-    PodAffinityTerm,
-    PodConstraints,
-    Requirement,
-    Taint,
-    Toleration,
-    TopologySpread,
-)
-from leadsman.cluster.resources import Resources
+from leadsman.cluster.model import ClusterPod
 from leadsman.decision.inputs import DecisionInputs, DelayView, PolledMetrics, TasPolicies
 from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem, RefusedPolicy
 from leadsman.kube.names import BACKUP_ANNOTATION, DELAY_ANNOTATION
+from leadsman.sources.cluster.cluster_follower import read_cluster
 from leadsman.sources.cluster.pod_object import shared_parts
 from leadsman.sources.cluster_snapshot import BadSnapshot, ClusterSnapshot, read_snapshot, snapshot_chunks
 from leadsman.sources.delay.goldpinger import GoldpingerReport, GoldpingerView
 from leadsman.sources.delay.matrix import DelayMatrix
-from tests.changing_inputs import NODES, changing_inputs
+from tests.changing_inputs import changing_inputs
+from tests.leadsman.cluster import random_objects
 
-ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
-WEB = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
-IN_ZONE = (NodeSelectorTerm((Requirement(ZONE, Operator.IN, ("zone-1",)),)),)
-MODES, CLAIM = ("ReadWriteOnce",), ("shop", "claim")
-CONSTRAINTS = (
-    PodConstraints(),
-    PodConstraints(
-        node_selector=(("disk", "ssd"),),
-        node_affinity=(NodeSelectorTerm((Requirement("slots", Operator.GT, ("3",)),)), *IN_ZONE),
-        tolerations=(Toleration("dedicated", "Equal", "gpu"),),
-        anti_affinity=(PodAffinityTerm(HOST, WEB, ("shop",), LabelSelector()),),
-        spread=(TopologySpread(ZONE, 2, None),),
-        host_ports=(HostPort(8080, "TCP", "10.1.2.3"),),
+ZONE = "topology.kubernetes.io/zone"
+READY = ("True", "False", "Unknown")
+AFFINITY = {"topologyKey": "rack", "labelSelector": {"matchLabels": {"app": "web"}}, "namespaceSelector": {}}
+SPREAD = {"topologyKey": ZONE, "maxSkew": 2, "whenUnsatisfiable": "DoNotSchedule"}
+SCOPE = {"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}
+OBJECTS: list[random_objects.Object] = [
+    {"kind": "PodDisruptionBudget", "metadata": {"name": "budget", "namespace": "other"}}
+    | {"spec": {"selector": {"matchLabels": {"app": "web"}}}, "status": {"disruptionsAllowed": 1}},
+    {"kind": "ResourceQuota", "metadata": {"name": "quota", "namespace": "default"}, "status": {"used": {"pods": "1"}}}
+    | {"spec": {"hard": {"pods": "9"}, "scopeSelector": {"matchExpressions": [SCOPE]}}},
+    {"kind": "StorageClass", "metadata": {"name": "late"}, "provisioner": random_objects.DRIVER}
+    | {"volumeBindingMode": "WaitForFirstConsumer"}
+    | {"allowedTopologies": [{"matchLabelExpressions": [{"key": ZONE, "values": ["a"]}]}]},
+    *(
+        {"kind": "Namespace", "metadata": {"name": each, "labels": {"team": each}}}
+        for each in random_objects.NAMESPACES
     ),
-)
+]
+"""One of each kind that random_objects does not make."""
 
 
 def random_snapshot(seed: int) -> ClusterSnapshot:
     """Four to seven nodes, up to 14 pods."""
     rng = Random(seed)
-    names = rng.sample(NODES, rng.randint(4, 7))
-    cluster = model.cluster_of(
-        [_node(rng, name) for name in names],
-        [_pod(rng, number, names) for number in range(rng.randint(4, 14))],
-        budgets=[model.DisruptionBudget("shop", "budget", WEB, disruptions_allowed=1)],
-        quotas=[
-            model.Quota("lab", "quota", {"pods": 9}, {"pods": 1}, (model.QuotaScope("PriorityClass", "In", ("high",)),))
-        ],
-        storage=model.Storage(
-            {CLAIM: model.Claim("shop", "claim", "volume", "fast", MODES, 5)},
-            {
-                "volume": model.Volume(
-                    "volume", "fast", MODES, 5, CLAIM, IN_ZONE, ((ZONE, ("zone-1",)),), "csi.example.com", "handle"
-                )
-            },
-            {"fast": model.StorageClass("fast", True, "csi.example.com", IN_ZONE)},
-        ),
-        namespaces={name: {"kubernetes.io/metadata.name": name} for name in ("shop", "lab")},
-    )
+    names = [f"n{number}" for number in range(rng.randint(4, 7))]
+    items = [*OBJECTS, {"kind": "PersistentVolume"} | random_objects.volume(rng, "volume")]
+    claim = random_objects.claim(rng, "claim", "volume")
+    claim["metadata"]["namespace"] = "default"
+    items.append({"kind": "PersistentVolumeClaim"} | claim)
+    for number, name in enumerate(names):
+        node = random_objects.node(rng, number)
+        node["metadata"] |= {"uid": f"uid-{name}", "annotations": {"leadsman.dev/failover": "off"}}
+        node["status"]["conditions"] = [{"type": "Ready", "status": rng.choice(READY)}]
+        items += [{"kind": "Node"} | node, {"kind": "CSINode"} | random_objects.csi_node(rng, name, f"uid-{name}")]
+    items += [{"kind": "Pod"} | _pod(rng, number, names) for number in range(rng.randint(4, 14))]
+    cluster = read_cluster(json.dumps({"items": items}).encode())
     *_, inputs = changing_inputs(rng, 3)
     refused = {PolicyKey("lab", "bad"): RefusedPolicy(PolicyProblem("spec.x", "x is not allowed"), 2)}
     policies = TasPolicies(inputs.telemetry.policies.used, refused, True)
@@ -79,41 +66,23 @@ def random_snapshot(seed: int) -> ClusterSnapshot:
     return ClusterSnapshot(cluster, inputs, 1_800_000_000.25, {"Goldpinger": "not asked"})
 
 
-def _node(rng: Random, name: str) -> model.ClusterNode:
-    return model.ClusterNode(
-        name,
-        uid=f"uid-{name}",
-        labels={HOST: name, ZONE: rng.choice(("zone-1", "zone-2")), "slots": str(rng.randint(1, 9))},
-        annotations={"leadsman.dev/failover": "off"} if rng.random() < 0.2 else {},
-        taints=(Taint("dedicated", "gpu"),) if rng.random() < 0.2 else (),
-        unschedulable=rng.random() < 0.1,
-        allocatable=Resources(rng.choice((2000, 4000)), 4 << 30, 20, {"ephemeral-storage": 10 << 30}),
-        ready=rng.choice((True, False, None)),
-        attach_limits={"csi.example.com": 4},
-    )
-
-
-def _pod(rng: Random, number: int, nodes: list[str]) -> model.ClusterPod:
-    node, line = rng.choice((*nodes, "")), rng.choice((f"{rng.choice(nodes)}: 50", ""))
-    return model.ClusterPod(
-        uid=f"pod-uid-{number}",
-        namespace=rng.choice(("shop", "lab")),
-        name=f"web-{number}",
-        node=node,
-        workload="deployment/web",
-        owner_kind="ReplicaSet",
-        owner_uid="owner",
-        priority=rng.choice((0, 1000)),
-        requests=Resources(rng.choice((100, 250)), rng.choice((1, 2)) << 29, 1),
-        labels={"app": "web", f"delay_{rng.choice(nodes)}": str(rng.randint(5, 60))},
-        annotations={DELAY_ANNOTATION: line, BACKUP_ANNOTATION: "rack"} if line else {},
-        constraints=rng.choice(CONSTRAINTS),
-        claims=("claim",) if rng.random() < 0.1 else (),
-        local_volumes=rng.random() < 0.1,
-        phase="Running" if node else "Pending",
-        created_at=1_700_000_000.0 + number,
-        ready=bool(node),
-    )
+def _pod(rng: Random, number: int, nodes: list[str]) -> random_objects.Object:
+    """Of a ReplicaSet and with a bound; some with a claim, some with data on the node, affinity and spread."""
+    node = rng.choice((*nodes, ""))
+    pod = random_objects.pod(rng, f"web-{number}", ("claim",) if rng.random() < 0.1 else (), node)
+    owner = {"kind": "ReplicaSet", "name": "web-5d", "uid": "owner", "controller": True}
+    pod["metadata"] |= {"uid": f"pod-uid-{number}", "namespace": rng.choice(random_objects.NAMESPACES)}
+    pod["metadata"] |= {"creationTimestamp": "2026-01-01T00:00:00Z", "ownerReferences": [owner]}
+    if rng.random() < 0.5:
+        pod["metadata"]["annotations"] = {DELAY_ANNOTATION: f"{rng.choice(nodes)}: 50", BACKUP_ANNOTATION: "rack"}
+    pod["metadata"]["labels"][f"delay_{rng.choice(nodes)}"] = str(rng.randint(5, 60))
+    if rng.random() < 0.2:
+        pod["spec"]["volumes"].append({"name": "data", "emptyDir": {}})
+        pod["spec"]["topologySpreadConstraints"] = [SPREAD]
+        pod["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [AFFINITY]}}
+    pod["spec"]["priority"] = rng.choice((0, 1000))
+    conditions = [{"type": "Ready", "status": "True"}] if node else []
+    return pod | {"status": {"phase": "Running" if node else "Pending", "conditions": conditions}}
 
 
 def _delay_views(rng: Random, nodes: list[str]) -> tuple[DelayView, ...]:
@@ -135,7 +104,7 @@ def written(snapshot: ClusterSnapshot) -> bytes:
 @given(st.integers(0, 10_000))
 @settings(max_examples=50)
 def test_a_snapshot_is_read_back_as_it_was_and_written_in_the_same_bytes(seed: int) -> None:
-    kept = shared_parts(model.ClusterPod("uid", "shop", "web"))  # Equal pods share its parts, which are the defaults.
+    kept = shared_parts(ClusterPod("uid", "shop", "web"))  # Equal pods share its parts, which are the defaults.
     before = random_snapshot(seed)
     after = read_snapshot(written(before))
     for field in ("nodes", "pods", "budgets", "quotas", "storage", "namespaces"):

@@ -6,13 +6,13 @@ The slow reading below knows nothing of arrays, indexes or caches: it looks at o
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import Struct, structs
+from msgspec import structs
 
 from leadsman.decision.decide import decide, filter_nodes
 from leadsman.decision.delay.bounds import ReplicaMode
@@ -20,7 +20,7 @@ from leadsman.decision.delay.delay_plugins import NearestScore
 from leadsman.decision.delay.explain_delay import delay_evidence
 from leadsman.decision.delay.probe_pairs import select_probe_pairs
 from leadsman.decision.delay.rtt_table import Outcome, reason
-from leadsman.decision.inputs import DecisionInputs, SourceRow
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import DelayEvidence, PodInfo
 from leadsman.decision.policy import DelayPolicy, EstimateMode, Policy, Statistic
 from leadsman.decision.view import Views
@@ -28,30 +28,12 @@ from leadsman.kube.names import DELAY_ANNOTATION
 from leadsman.state.records import Latency
 from leadsman.state.snapshot import Freshness, NodeState, Snapshot
 from tests.leadsman.decision import make
+from tests.leadsman.decision.make import Listed
 
 WEB, BOUND_MS = "deployment/web", 5.0
 RTTS_MS = [2.0, 5.0, 5.001, 9.0]
 NAMES = ["n-0", "n-1", "n-2", "n-3", "n-4"]
 """n-0, n-1 and n-2 are those that a bound may be to; the last may be in no record, no view and no estimate."""
-
-
-class Listed(Struct, frozen=True):
-    """A view of pairs: (reporter, peer) → ms, None where every probe was lost."""
-
-    source: str
-    pairs: Mapping[tuple[str, str], float | None]
-    read_at: float | None = None
-    fresh_until: float = math.inf
-
-    @property
-    def nodes(self) -> frozenset[str]:
-        return frozenset(node for pair, ms in self.pairs.items() if ms is not None for node in pair)
-
-    def row(self, reference: str) -> SourceRow:
-        forward = {peer: ms for (reporter, peer), ms in self.pairs.items() if reporter == reference and ms is not None}
-        backward = {reporter: ms for (reporter, peer), ms in self.pairs.items() if peer == reference and ms is not None}
-        lost = (pair for pair, ms in self.pairs.items() if ms is None and reference in pair)
-        return SourceRow(forward, backward, frozenset(node for pair in lost for node in pair if node != reference))
 
 
 # --- The slow reading -------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import DelayPolicy, Policy
 from tests.leadsman.decision import make
-from tests.leadsman.decision.delay.test_one_evaluation import Listed
+from tests.leadsman.decision.make import Listed
 
 REF = PodInfo("default", "p", labels={"delay_ref": "40"})
 delays = st.floats(1, 100)
