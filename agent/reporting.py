@@ -40,6 +40,7 @@ from leadsman.state.store import (
     Delete,
     LeaseLost,
     OutOfSpace,
+    Precondition,
     PreconditionFailed,
     Put,
     Store,
@@ -276,6 +277,9 @@ class Reporter:
         self._backoff = Backoff(FIRST_BACKOFF_SECONDS, MAX_FIRST_BACKOFF_SECONDS, rng)
         self._reported: dict[type[AnyRecord], AnyRecord | None] = {}
         self._seq, self._renewed_at = 0, float("-inf")
+        # The last heartbeat under this claim guards the next: in an etcd that was restored from a backup is an older
+        # one, perhaps with this very claim and what was said then.
+        self._last_beat: tuple[Precondition, ...] = ()
         self._first_interval_seconds = timing().push_interval_seconds
         self.ownership: NodeOwnership | None = None
         self.report_count = 0
@@ -354,7 +358,7 @@ class Reporter:
         if claim is not None and timing.least_lease_seconds <= claim.lease_seconds <= 2 * timing.lease_seconds:
             return claim
         self._reported = dict.fromkeys(self._reported)
-        self._renewed_at = self._liveness.clock()
+        self._renewed_at, self._last_beat = self._liveness.clock(), ()
         return await self._waited_for_claim(timing)
 
     async def _waited_for_claim(self, timing: ReportTiming) -> NodeOwnership:
@@ -386,11 +390,11 @@ class Reporter:
         beat = Heartbeat(ownership.identity.epoch, self._seq, timing.push_interval_seconds)
         puts = [Put(keys.record_key(self._node, type(record)), encode_record(record)) for record in (*changed, beat)]
         try:
-            await self._store.write([*gone, *puts], ownership.lease, ownership.guard)
+            await self._store.write([*gone, *puts], ownership.lease, ownership.guard, *self._last_beat)
         except Unreachable:
             self._reported = before
             raise
         except Unavailable:
             self.fence()
             raise
-        self._reported = after
+        self._reported, self._last_beat = after, (Precondition(puts[-1].key, puts[-1].value),)

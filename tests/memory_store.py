@@ -7,7 +7,9 @@ import asyncio
 import time
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from copy import deepcopy
 from itertools import count, islice, takewhile
+from typing import Any
 
 from msgspec import Struct
 
@@ -70,14 +72,12 @@ class MemoryStore:
             self._check_available()
             self._check_history(watched_cluster, last_revision)
 
-    async def write(
-        self, writes: Sequence[store.Write], lease: int = 0, precondition: store.Precondition | None = None
-    ) -> int:
+    async def write(self, writes: Sequence[store.Write], lease: int = 0, *preconditions: store.Precondition) -> int:
         self._check_available()
         if len({write.key for write in writes}) < len(writes):
             raise ValueError(f"duplicate keys in one write: {sorted(write.key for write in writes)}")
         for start in range(0, len(writes) or 1, store.LARGEST_TRANSACTION_OPS):
-            self._commit(writes[start : start + store.LARGEST_TRANSACTION_OPS], lease, precondition)
+            self._commit(writes[start : start + store.LARGEST_TRANSACTION_OPS], lease, preconditions)
         return self.revision
 
     async def grant(self, ttl_seconds: int) -> int:
@@ -129,6 +129,16 @@ class MemoryStore:
         self._begin()
         self._wake()
 
+    def backup(self) -> dict[str, Any]:
+        """Returns what `restore` takes."""
+        return deepcopy({name: vars(self)[name] for name in ("revision", "_items", "_order", "_leases")})
+
+    def restore(self, backup: dict[str, Any]) -> None:
+        """Replaces the store by another one, with the data that it had; watches end."""
+        self._begin()
+        vars(self).update(deepcopy(backup))
+        self._wake()
+
     def _begin(self) -> None:
         self.cluster_id, self.revision = str(next(_clusters)), 1
         self._compacted = 0
@@ -168,10 +178,12 @@ class MemoryStore:
         first = bisect_right(self._log, seen, key=lambda change: change.mod_revision)
         return tuple(change for change in self._log[first:] if change.key.startswith(prefix))
 
-    def _commit(self, writes: Sequence[store.Write], lease: int, precondition: store.Precondition | None) -> None:
-        item = self._items.get(precondition.key) if precondition else None
-        if precondition and (item.value if item else None) != precondition.value:
-            raise store.PreconditionFailed.of(precondition.key, item is not None)
+    def _commit(
+        self, writes: Sequence[store.Write], lease: int, preconditions: Sequence[store.Precondition] = ()
+    ) -> None:
+        found = [item.value if (item := self._items.get(each.key)) else None for each in preconditions]
+        if found != [each.value for each in preconditions]:
+            raise store.PreconditionFailed.of(preconditions, found)
         if lease and lease not in self._leases and any(isinstance(write, store.Put) for write in writes):
             raise store.LeaseLost(f"lease {lease} has expired")
         effective = [write for write in writes if isinstance(write, store.Put) or write.key in self._items]
@@ -193,7 +205,7 @@ class MemoryStore:
 
     def _end(self, lease: int) -> None:
         if self._leases.pop(lease, None) is not None:
-            self._commit([store.Delete(key) for key, item in self._items.items() if item.lease == lease], 0, None)
+            self._commit([store.Delete(key) for key, item in self._items.items() if item.lease == lease], 0)
 
     def _wake(self) -> None:
         self._changed.set()

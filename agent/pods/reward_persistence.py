@@ -117,7 +117,7 @@ class RewardPersistence:
         writes: list[Write] = [*self._puts(rewards, shards, ledger), *deletes, *map(Delete, unsaved_failures)]
         ledger.counted_totals.changed_shards -= shards
         try:
-            await self.store.write(writes, precondition=ownership.guard)
+            await self.store.write(writes, 0, ownership.guard)
         except asyncio.CancelledError:
             ledger.counted_totals.changed_shards |= shards  # for the last save, as the agent ends
             raise

@@ -50,7 +50,7 @@ class TxnResponseOp(Struct, frozen=True):
 
 
 class TxnResponse(Struct, frozen=True):
-    """Mirrors the response to a transaction. responses: where it did not succeed, the precondition's key."""
+    """Mirrors the response to a transaction. responses: where it did not succeed, the key of each precondition."""
 
     header: ResponseHeader
     succeeded: bool = False
@@ -186,12 +186,12 @@ def range_request(start: bytes, end: bytes, revision: int, limit: int) -> JsonBo
     return {"key": start, "range_end": end, "revision": str(revision), "limit": str(limit)}
 
 
-def write_txn_request(writes: Sequence[Write], lease: int, precondition: Precondition | None) -> JsonBody:
-    """Writes in one transaction, if the precondition holds. If not, it reads the precondition's key."""
+def write_txn_request(writes: Sequence[Write], lease: int, preconditions: Sequence[Precondition]) -> JsonBody:
+    """Writes in one transaction, if the preconditions hold. If not, it reads the key of each."""
     request: JsonBody = {"success": [_operation(write, lease) for write in writes]}
-    if precondition is not None:
-        request["compare"] = [_compare(precondition)]
-        request["failure"] = [{"request_range": {"key": precondition.key.encode()}}]
+    if preconditions:
+        request["compare"] = [_compare(each) for each in preconditions]
+        request["failure"] = [{"request_range": {"key": each.key.encode()}} for each in preconditions]
     return request
 
 

@@ -77,16 +77,16 @@ class EtcdStore:
                     resume = batch.resume_revision
                     yield batch
 
-    async def write(self, writes: Sequence[Write], lease: int = 0, precondition: Precondition | None = None) -> int:
+    async def write(self, writes: Sequence[Write], lease: int = 0, *preconditions: Precondition) -> int:
         if len({write.key for write in writes}) < len(writes):
             raise ValueError(f"duplicate keys in one write: {sorted(write.key for write in writes)}")
         revision = 0
         for start in range(0, len(writes) or 1, LARGEST_TRANSACTION_OPS):
-            body = etcd_json.write_txn_request(writes[start : start + LARGEST_TRANSACTION_OPS], lease, precondition)
+            body = etcd_json.write_txn_request(writes[start : start + LARGEST_TRANSACTION_OPS], lease, preconditions)
             response = await self.transport.call("/v3/kv/txn", body, etcd_json.TxnResponse)
             if not response.succeeded:
-                key = precondition.key if precondition else ""
-                raise PreconditionFailed.of(key, any(response.ranges()))
+                found = [kvs[0].value if kvs else None for kvs in response.ranges()]
+                raise PreconditionFailed.of(preconditions, found)
             revision = response.header.revision
         return revision
 

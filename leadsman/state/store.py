@@ -149,14 +149,14 @@ class PreconditionFailed(StoreError):
     """Another writer changed the key that the write depends on, or it is gone. Nothing was written."""
 
     @classmethod
-    def of(cls, key: str, is_there: bool) -> Self:
-        """Makes the error for this precondition.
-
-        is_there: whether the store has the key, with another value.
-        """
+    def of(cls, preconditions: Sequence[Precondition], found: Sequence[bytes | None]) -> Self:
+        """Makes the error for the first of the preconditions that does not hold. found: what the store has under the
+        key of each."""
+        failed = ((each.key, value) for each, value in zip(preconditions, found, strict=False) if value != each.value)
+        key, value = next(failed, ("", None))
         why = (
-            "was changed by another writer"
-            if is_there
+            "was changed by another writer, or etcd was restored from a backup; it is claimed again"
+            if value is not None
             else "is gone: its lease expired, or etcd lost its data; it is claimed again"
         )
         return cls(f"precondition failed: {key} {why}")
@@ -186,11 +186,11 @@ class Store(Protocol):
         cluster_id: of the listing that the watch continues; "": any. Close it (`contextlib.aclosing`) when done.
         """
 
-    async def write(self, writes: Sequence[Write], lease: int = 0, precondition: Precondition | None = None) -> int:
+    async def write(self, writes: Sequence[Write], lease: int = 0, *preconditions: Precondition) -> int:
         """Writes, and returns the revision afterwards.
 
         lease: that of the puts; 0: none, they stay. At most 128 writes are one transaction; more are several in order,
-        each under the precondition. Raises LeaseLost, PreconditionFailed, and ValueError for duplicate keys.
+        each under the preconditions. Raises LeaseLost, PreconditionFailed, and ValueError for duplicate keys.
         """
 
     async def grant(self, ttl_seconds: int) -> int:

@@ -44,7 +44,7 @@ async def test_an_agent_claims_its_node_and_reads_what_it_needs(locked: Locked) 
     await store.keep_alive(claim.lease)
     await store.read_page(KeyRange(keys.RING_PREFIX, keys.RING_END, 10))
     await store.read_prefix(keys.probes_prefix("node-a"))
-    await store.write([Delete(keys.bind_failure_key("node-a", "uid"))], precondition=claim.guard)
+    await store.write([Delete(keys.bind_failure_key("node-a", "uid"))], 0, claim.guard)
     await store.revoke(claim.lease)
     assert (await store.read_prefix(keys.node_prefix("node-a"))).items == ()
 

@@ -111,14 +111,22 @@ class TestWriting:
         owner = world.prefix + "owner"
         await world.store.write([] if held is None else [Put(owner, held)])
         with nullcontext() if passes else pytest.raises(PreconditionFailed, match="owner"):
-            await world.store.write([Put(world.prefix + "a", b"")], precondition=Precondition(owner, wanted))
+            await world.store.write([Put(world.prefix + "a", b"")], 0, Precondition(owner, wanted))
         assert ("a" in await keys(world)) is passes
+
+    @pytest.mark.parametrize("wanted", [b"1", None])
+    async def test_a_write_with_two_guards_is_done_if_both_hold(self, world: World, wanted: bytes | None) -> None:
+        guards = [Precondition(world.prefix + name, value) for name, value in (("none", None), ("one", wanted))]
+        await world.store.write([Put(world.prefix + "one", b"1")])
+        with nullcontext() if wanted else pytest.raises(PreconditionFailed):
+            await world.store.write([Put(world.prefix + "a", b"")], 0, *guards)
+        assert ("a" in await keys(world)) is bool(wanted)
 
     async def test_each_transaction_of_a_long_write_is_guarded(self, world: World) -> None:
         """The first one takes the owner's key, so the second one may not pass any longer."""
         writes = [Put(f"{world.prefix}{i:03}", b"") for i in range(129)]
         with pytest.raises(PreconditionFailed):
-            await world.store.write(writes, precondition=Precondition(world.prefix + "000", None))
+            await world.store.write(writes, 0, Precondition(world.prefix + "000", None))
         assert len(await keys(world)) == 128
 
 
