@@ -209,7 +209,7 @@ def plan_recovery(
     going_on = {name: recovery for name, recovery in dead.items() if recovery is not None}
     bound = {uid for each in going_on.values() for uid, pod in each.pods.items() if pod.bound_at is not None}
     holds = tuple(hold for hold in (*state.holds, *step.holds) if hold.pod_uid not in bound)
-    going_on = {name: replace(each, pods=_without_recovered(each.pods)) for name, each in going_on.items()}
+    going_on = {name: _without_ended(each, now - budget.window_seconds) for name, each in going_on.items()}
     state = replace(state, dead=going_on, holds=holds, withheld={**state.withheld, **step.withheld})
     return RecoveryPlan(tuple(step.actions), state, step.stays)
 
@@ -352,11 +352,19 @@ def _with_replacement(pod: PodRecovery, found: ClusterPod | None, now: float) ->
     )
 
 
-def _without_recovered(pods: Mapping[str, PodRecovery]) -> Mapping[str, PodRecovery]:
-    """Forgets the pods of owners whose pods all run again, but for the last at each step, which `DeadNode.steps` tells.
+def _without_ended(recovery: DeadNode, deleted_before: float) -> DeadNode:
+    """Forgets the pods that were deleted before this moment and do not run again, and all that do.
 
     A node may stay dead for good, and what is remembered of all such nodes must fit into one ConfigMap.
     """
+    late = [uid for uid, pod in recovery.pods.items() if pod.running_at is None and pod.deleted_at <= deleted_before]
+    pods = {uid: pod for uid, pod in recovery.pods.items() if uid not in late}
+    return replace(recovery, pods=_without_recovered(pods), given_up=recovery.given_up + len(late))
+
+
+def _without_recovered(pods: Mapping[str, PodRecovery]) -> Mapping[str, PodRecovery]:
+    """Forgets the pods of owners whose pods all run again, but for the last at each step, which `DeadNode.steps`
+    tells."""
     waiting = {pod.owner_uid for pod in pods.values() if pod.running_at is None}
     recovered = [uid for uid, pod in pods.items() if pod.owner_uid not in waiting]
     times = (

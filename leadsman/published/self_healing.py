@@ -38,6 +38,7 @@ class DeadNode(Struct, frozen=True):
     uid: of the Node object: another object of this name is another node.
     healthy_since: when it was first seen healthy after that; None: it has not returned.
     pods: old UID → what became of it; of those that run again only the last at each step.
+    given_up: pods that did not run again within the budget's window, of which nothing more is known.
     """
 
     uid: str
@@ -48,6 +49,7 @@ class DeadNode(Struct, frozen=True):
     tainted_at: float | None = None
     healthy_since: float | None = None
     pods: Mapping[str, PodRecovery] = {}
+    given_up: int = 0
 
     @property
     def steps(self) -> Mapping[str, float]:
@@ -58,8 +60,8 @@ class DeadNode(Struct, frozen=True):
             "dead": self.dead_at,
             "tainted": self.tainted_at,
             "deleted": _last([pod.deleted_at for pod in pods]),
-            "bound": _last([pod.bound_at for pod in pods]),
-            "running": _last([pod.running_at for pod in pods]),
+            "bound": _last([None] * self.given_up + [pod.bound_at for pod in pods]),
+            "running": _last([None] * self.given_up + [pod.running_at for pod in pods]),
         }
         first = next(time for time in (self.first_lost_at, self.suspect_at, self.dead_at) if time is not None)
         return {step: time - first for step, time in at.items() if time is not None}

@@ -223,6 +223,17 @@ def test_pods_that_run_again_are_forgotten_and_the_times_of_the_last_stay() -> N
     assert state.holds == ()
 
 
+def test_pods_that_do_not_run_again_in_time_are_forgotten_and_counted() -> None:
+    """Their owners are gone, or what they make never becomes ready."""
+    old = [pod(f"web-{number}", owner_uid=f"rs-{number}") for number in range(40)]
+    state = after_taint(cluster(*old), {each.uid: PodBackup("edge-2", "") for each in old}).state
+    made = [replace(each, uid=f"{each.uid}-b", name=f"{each.name}-b", node="edge-2", created_at=5.0) for each in old]
+    stuck = cluster(*(replace(each, terminating=True) for each in old), *(replace(made[0], ready=True), *made[1:30]))
+    for seconds, kept in ((599, 40), (600, 1)):
+        later = step(tainted(stuck), state=state, now=NOW + seconds).state.dead["edge-1"]
+        assert (len(later.pods), later.given_up, "running" in later.steps) == (kept, 40 - kept, False)
+
+
 def test_a_step_that_is_planned_again_from_its_own_state_spends_no_more() -> None:
     first = step(cluster(pod("web-1")))
     again = step(cluster(pod("web-1")), state=first.state, now=NOW + 1)
