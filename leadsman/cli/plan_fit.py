@@ -83,7 +83,7 @@ def _report(
     for loss in losses(model):
         failures.append(loss)
         say(f"{report.fits} fit; looks at failure {len(failures)}, of {loss.failure}")
-    report = replace(report, failures=tuple(failures))
+    report = replace(report, failures=tuple(failures), lossless=sum(not each.lost for each in failures))
     if report.at_most >= args.sets:
         return report
     say(f"{report.fits} fit; looks for what to add")

@@ -130,9 +130,7 @@ def denied(implausible: NDArray[np.bool_], reports: Reports) -> NDArray[np.bool_
     return found
 
 
-def place_by_others(
-    members: tuple[EnsembleMember, ...], reports: Reports, within_limits_share: float = WITHIN_LIMITS_SHARE
-) -> Plausibility:
+def place_by_others(members: tuple[EnsembleMember, ...], reports: Reports) -> Plausibility:
     """Places every node by what the others report of it. members: fitted to all reports."""
     repeated, placed_without = _without_one_each(reports)
     placed = tuple(_placed(member, repeated) for member in members[:_MEMBERS])
@@ -140,7 +138,7 @@ def place_by_others(
     is_evasive = ~is_placed & (reports.unanswered >= MIN_REPORTERS)
     alone = np.isnan(reports.by_other_end()) & is_placed[reports.reporter] & is_placed[reports.target]
     error, reporter = _error(placed, reports)[alone], reports.reporter[alone]
-    lowest, highest = (_limit(each, reporter, within_limits_share) for each in (-error, error))
+    lowest, highest = (_limit(each, reporter) for each in (-error, error))
     return Plausibility(placed, placed_without, is_placed, is_judged, is_evasive, -lowest, highest)
 
 
@@ -177,11 +175,11 @@ def _error(members: tuple[EnsembleMember, ...], reports: Reports) -> Floats:
     return reports.log_ms - mean_and_spread(members, reports.reporter, reports.target)[0]
 
 
-def _limit(error: Floats, reporter: Indices, share: float) -> float:
+def _limit(error: Floats, reporter: Indices) -> float:
     """Above the largest error of each of so many reporters; one of them never sets it alone."""
     order = np.argsort(reporter, kind="stable")
     begins = np.flatnonzero(np.diff(reporter[order], prepend=-1))
     if len(begins) < _ENOUGH_REPORTERS:
         return float(_LIMIT_OF_FEW)
     largest = np.maximum.reduceat(error[order], begins)
-    return float(max(_MIN_LIMIT, np.quantile(largest, share, method="lower")))
+    return float(max(_MIN_LIMIT, np.quantile(largest, WITHIN_LIMITS_SHARE, method="lower")))

@@ -24,6 +24,7 @@ class FitReport(Struct, frozen=True):
     binds: what limits them first. reasons: template → why nodes take no more of it → how many nodes.
     two_failures: of the pods that run.
     cautions: why the packing was judged pod by pod. nodes: node → pods of the packing.
+    failures: of each node, rack and zone by itself. lossless: how many of them lose no pod.
     wanted: the sets that were asked for. additions: what to add for them; empty when they fit, or nothing helps.
     """
 
@@ -38,6 +39,7 @@ class FitReport(Struct, frozen=True):
     nodes: Mapping[str, int]
     two_failures: TwoFailures
     failures: tuple[Loss, ...] = ()
+    lossless: int = 0
     additions: tuple[Addition, ...] = ()
 
 
@@ -133,8 +135,7 @@ def _failures(report: FitReport) -> Iterator[list[str]]:
         for each in worst:
             first = next((f"{pod}: {why}" for pod, why in each.lost.items()), "")
             table.append((each.failure, str(each.fallen), str(len(each.lost)), _joined(each.fits), first))
-        lossless = sum(not each.lost for each in report.failures)
-        of_all = f"{lossless} of {len(report.failures)} failures of a node, rack or zone lose no pod"
+        of_all = f"{report.lossless} of {len(report.failures)} failures of a node, rack or zone lose no pod"
         yield [*align_columns(table), f"{of_all}; the {len(worst)} worst are shown", report.two_failures.text]
 
 

@@ -37,6 +37,7 @@ def test_pods_with_bounds_fit_with_their_backups(files: list[str], capsys: pytes
     answer = json.loads(capsys.readouterr().out)
     assert (answer["what"], answer["fits"], answer["at_most"]) == ("2 default/deployment/web", 2, 2)
     assert answer["binds"] == "room for backups when node edge-1 fails"
+    assert answer["lossless"] == len(answer["failures"]) == 3
     assert answer["reasons"]["default/deployment/web"]["delay to edge-1 over 12 ms"] == 1
     assert main([*files, "--json", "--backup-scope", "none"]) == 0
     assert json.loads(capsys.readouterr().out)["fits"] == 4

@@ -161,7 +161,7 @@ def test_one_reporter_never_sets_a_limit_alone(reporters: int, seed: int, claim:
     reporter, error = np.repeat(np.arange(reporters), 5), rng.standard_cauchy(5 * reporters)
     error[reporter == 3] = claim
     others = error[reporter != 3].max()
-    assert plausibility._limit(error, reporter, 0.9) <= max(plausibility._MIN_LIMIT, others)
+    assert plausibility._limit(error, reporter) <= max(plausibility._MIN_LIMIT, others)
 
 
 def test_a_node_is_taken_out_of_a_rack_that_it_only_says_it_is_in() -> None:
