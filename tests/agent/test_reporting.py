@@ -1,7 +1,7 @@
 """What an agent reports, when, and what it does when etcd does not take it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +17,7 @@ from agent.reporting import (
 )
 from leadsman.state import records
 from leadsman.state.report_timing import ReportTiming
-from leadsman.state.store import OutOfSpace, PreconditionFailed, StoreError, Unavailable, Unreachable
+from leadsman.state.store import OutOfSpace, PreconditionFailed, StoreError, Unavailable, Unreachable, Write
 from tests.agent.conftest import World
 
 
@@ -54,14 +54,16 @@ async def test_what_is_not_known_any_more_goes(world: World) -> None:
 async def test_a_write_that_etcd_does_after_its_time_changes_nothing(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A member of etcd that hangs keeps the request, and the next report goes to another member."""
+    """A member of etcd that hangs keeps the request, and the next report goes to another member. No heartbeat guards
+    the first write after a claim."""
     reporter = world.reporter()
-    await reporter.report()
     late: list[Callable[[], Awaitable[int]]] = []
     write = world.store.write
 
-    async def hang(*arguments: Any) -> int:
-        late.append(lambda: write(*arguments))
+    async def hang(writes: Sequence[Write], *guards: Any) -> int:
+        if len(writes) == 1:
+            return await write(writes, *guards)  # the claim
+        late.append(lambda: write(writes, *guards))
         raise Unavailable("no answer")
 
     with monkeypatch.context() as patch:
@@ -98,6 +100,20 @@ async def test_after_a_failed_write_everything_is_said_again_unless_etcd_took_no
     await reporter.report()
     after = await world.revisions()
     assert {kind for kind in after if after[kind] != before[kind]} == said_again
+
+
+async def test_all_is_said_again_to_an_etcd_that_was_restored_from_a_backup(world: World) -> None:
+    """While it was away it took no connection. In the backup are the claim and its lease, and what was said then."""
+    reporter = world.reporter()
+    await reporter.report()
+    backup = world.store.backup()
+    world.said[records.Hardware] = records.Hardware({"load1": 2.0})
+    await reporter.report()
+    world.store.restore(backup)
+    with pytest.raises(PreconditionFailed, match="restored"):
+        await reporter.report()
+    await reporter.report()
+    assert (await world.stored())[records.Hardware] == records.Hardware({"load1": 2.0})
 
 
 async def test_all_is_said_again_to_an_etcd_that_was_restored_from_a_backup(world: World) -> None:
