@@ -116,20 +116,6 @@ async def test_all_is_said_again_to_an_etcd_that_was_restored_from_a_backup(worl
     assert (await world.stored())[records.Hardware] == records.Hardware({"load1": 2.0})
 
 
-async def test_all_is_said_again_to_an_etcd_that_was_restored_from_a_backup(world: World) -> None:
-    """While it was away it took no connection. In the backup are the claim and its lease, and what was said then."""
-    reporter = world.reporter()
-    await reporter.report()
-    backup = world.store.backup()
-    world.said[records.Hardware] = records.Hardware({"load1": 2.0})
-    await reporter.report()
-    world.store.restore(backup)
-    with pytest.raises(PreconditionFailed, match="restored"):
-        await reporter.report()
-    await reporter.report()
-    assert (await world.stored())[records.Hardware] == records.Hardware({"load1": 2.0})
-
-
 async def test_agents_that_start_together_claim_their_nodes_one_after_another(world: World) -> None:
     async def first_wait(seed: int) -> float:
         async def spread() -> float:

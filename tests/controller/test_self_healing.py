@@ -213,9 +213,10 @@ async def test_a_state_without_owners_for_which_it_has_no_room_is_written_once(
     known = await cluster.published.read()
     assert known is not None
     assert known.backup_owners
-    monkeypatch.setattr(documents, "MAX_BYTES", len(SELF_HEALING.encode(replace(known, backup_owners={}))) + 8)
-    cluster.api.delete(f"/api/v1/namespaces/leadsman/configmaps/{SELF_HEALING.config_map}")
-    cluster.healing.healed.published.forget()
+    to_come = replace(known.recovery, refused={"edge-3": "node edge-3 is suspect"})
+    without_owners = replace(known, recovery=to_come, backup_owners={})
+    monkeypatch.setattr(documents, "MAX_BYTES", len(SELF_HEALING.encode(without_owners)) + 8)
+    cluster.verdicts |= {"edge-3": verdict("edge-3", NodeHealth.SUSPECT)}
     for _ in range(3):
         await cluster.step()
     written = [each for each in cluster.api.requests if each.verb != "get" and SELF_HEALING.config_map in each.path]

@@ -69,12 +69,14 @@ async def test_every_answer_is_what_the_openapi_document_says(api: Api, route: R
     jsonschema.validate(body, {**schema, "components": document["components"]})
 
 
-async def test_what_if_knows_what_is_reserved_as_the_filter_does(api: Api) -> None:
+async def test_what_if_knows_what_is_reserved_as_the_filter_does(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     """Here that etcd does not say it."""
     with_cards = DeviceInputs(True, {"edge-a-0000": NodeDevices({"nvidia.com/gpu": 4})})
     unknown = replace(with_cards, reservations_problem="etcd does not say it")
     reservations = Mock(read=AsyncMock(side_effect=lambda inputs: replace(inputs, devices=unknown)))
     api.live.sources = replace(api.live.sources, reservations=reservations)
+    now = replace(api.live.sources.inputs.current_inputs(), devices=with_cards)
+    monkeypatch.setattr(type(api.live.sources.inputs), "current_inputs", lambda _: now)
     asking = POD.replace("name: p,", "name: p, annotations: {leadsman.dev/device-memory: 5Gi},")
     asking = asking.replace("image: private", "image: private, resources: {requests: {nvidia.com/gpu: 1}}")
     status, body = await api.post("/what-if", {"yaml": asking})
