@@ -83,7 +83,7 @@ async def test_a_write_that_etcd_does_after_its_time_changes_nothing(
         (Unavailable("no answer"), {"identity", "heartbeat", "latency", "hardware"}),
         (Unreachable("refused"), {"heartbeat"}),
     ],
-    ids=repr,
+    ids=["no answer", "refused"],
 )
 async def test_after_a_failed_write_everything_is_said_again_unless_etcd_took_no_connection(
     world: World, error: StoreError, said_again: set[str]
