@@ -4,6 +4,7 @@ A list holds everything that existed at its resourceVersion. Anything less (a pa
 raises, so that it is never taken for "nothing exists".
 """
 
+from collections.abc import Mapping
 from typing import Generic, TypeVar
 
 import msgspec
@@ -12,6 +13,8 @@ from msgspec import Raw, Struct, structs
 from leadsman.kube.client import JSON_CONTENT_TYPE, LARGEST_RESPONSE_BYTES, ApiClient, ApiRequest
 from leadsman.kube.decoding import decode_json, json_decoder
 from leadsman.kube.errors import Gone, MalformedResponse, ResponseTooLarge
+from leadsman.kube.object_changes import ObjectKey, object_key
+from leadsman.kube.objects import IdentifiedObject
 from leadsman.kube.resources import Resource
 from leadsman.runtime.decode_errors import UNREADABLE
 
@@ -53,12 +56,12 @@ class ListOptions(Struct, frozen=True):
 class ObjectList(Struct, Generic[T], frozen=True):
     """All objects of a list, at one resourceVersion.
 
-    problems: one text for each object that could not be decoded and is not among the items.
+    problems: what is wrong with each object that could not be decoded and is not among the items.
     """
 
     items: tuple[T, ...]
     resource_version: str
-    problems: tuple[str, ...] = ()
+    problems: Mapping[ObjectKey, str] = {}
 
 
 class _ListMetadata(Struct, frozen=True, rename="camel"):
@@ -117,7 +120,7 @@ async def _paged(client: ApiClient, options: ListOptions, kind: type[T]) -> Obje
     return _listing(pages)
 
 
-_Read = tuple[_ListMetadata, list[T], list[str]]
+_Read = tuple[_ListMetadata, list[T], dict[ObjectKey, str]]
 
 
 async def _page(
@@ -127,24 +130,32 @@ async def _page(
     body = await client.send(structs.replace(options.to_request(query), max_bytes=max_bytes))
     try:
         page: _Page[T] = json_decoder(_Page[kind]).decode(body)  # type: ignore[valid-type]
-        return page.metadata, page.items or [], []
+        return page.metadata, page.items or [], {}
     except UNREADABLE:
         return _one_by_one(body, kind)
 
 
 def _one_by_one(body: bytes, kind: type[T]) -> _Read[T]:
     page = decode_json(body, _Page[Raw])
-    items, problems = [], []
+    items, problems = [], dict[ObjectKey, str]()
     for raw in page.items or ():
         try:
             items.append(decode_json(raw, kind))
         except MalformedResponse as error:
-            problems.append(str(error))
+            problems[_key_of(raw)] = str(error)
     return page.metadata, items, problems
+
+
+def _key_of(raw: Raw) -> ObjectKey:
+    """Returns the object's namespace and name, both "" where not even they can be read."""
+    try:
+        return object_key(decode_json(raw, IdentifiedObject).metadata)
+    except MalformedResponse:
+        return "", ""
 
 
 def _listing(pages: list[_Read[T]]) -> ObjectList[T]:
     """Returns the pages as one list; every page is of the first one's resourceVersion."""
     items = tuple(item for _, some, _ in pages for item in some)
-    problems = tuple(problem for *_, some in pages for problem in some)
+    problems = {key: problem for *_, some in pages for key, problem in some.items()}
     return ObjectList(items, pages[0][0].resource_version, problems)

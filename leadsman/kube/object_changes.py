@@ -53,10 +53,13 @@ def object_key(metadata: ObjectIdentity) -> ObjectKey:
 
 
 def view_from_list(
-    before: Mapping[ObjectKey, T], items: Iterable[T]
+    before: Mapping[ObjectKey, T], items: Iterable[T], undecoded: Iterable[ObjectKey] = ()
 ) -> tuple[dict[ObjectKey, T], list[ObjectChange[T]]]:
-    """Returns the view of a complete list, and how it differs from the view before."""
-    view = {object_key(item.metadata): item for item in items}
+    """Returns the view of a complete list, and how it differs from the view before.
+
+    undecoded: objects of the list that could not be decoded: they stay as the view had them."""
+    view = {key: before[key] for key in undecoded if key in before}
+    view |= {object_key(item.metadata): item for item in items}
     changes = [ObjectChange(ChangeType.DELETED, old, old) for key, old in before.items() if key not in view]
     for key, item in view.items():
         changes += _put_changes(before.get(key), item)

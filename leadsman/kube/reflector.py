@@ -150,10 +150,10 @@ class Reflector(Generic[T]):
             raise
 
     def _replace_view(self, objects: ObjectList[T]) -> None:
-        self._view, differences = object_changes.view_from_list(self._view, objects.items)
+        self._view, differences = object_changes.view_from_list(self._view, objects.items, objects.problems)
         self._cache_failed = False
         self._newest = self._resume = objects.resource_version
-        self._count(objects.problems)
+        self._count(list(objects.problems.values()))
         self._publish(differences)
         self.relists += 1
         self._record_response()

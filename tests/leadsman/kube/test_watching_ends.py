@@ -172,6 +172,9 @@ async def test_an_object_that_is_none_costs_only_itself(api: FakeApiServer, foll
         api.put(NEW, {"status": {"containerStatuses": "many"}})
         await until(lambda: pods.decode_error_count == 2)
         assert pods.names == {"web-0", "web-1"}
+        api.fail_watches(410)
+        await until(lambda: pods.relists == 2)
+        assert pods.names == {"web-0", "web-1"}
         api.delete(NEW)
         await until(lambda: pods.names == {"web-0"})
 
