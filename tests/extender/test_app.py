@@ -162,7 +162,10 @@ def test_full_nodes_are_sent_in_chunks_of_bounded_size(count: int, item_bytes: i
 
 
 def telemetry(values: Mapping[str, str], fail_mode: str = "open") -> Fixed:
-    strategies = {"dontschedule": [tas.rule("m", "GreaterThan", 10)], "scheduleonmetric": [tas.rule("m", "LessThan")]}
+    strategies: dict[str, Any] = {
+        "dontschedule": [tas.rule("m", "GreaterThan", 10)],
+        "scheduleonmetric": [tas.rule("m", "LessThan")],
+    }
     policy = tas.policy(metrics={"failMode": fail_mode}, **strategies)
     table = PolledMetrics({"m": tas.column(values, time.monotonic())}, max_age_seconds=600.0)
     return Fixed(TelemetryInputs(TasPolicies({policy.key: policy}, loaded=True), (table,)))
