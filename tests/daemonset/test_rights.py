@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
+from leadsman.kube.access import ApiAccess
 from leadsman.kube.names import PLACEHOLDER_NAMESPACE
 from leadsman.published.moves import MOVE_PLAN, MOVES
 from leadsman.published.self_healing import BACKUPS, SELF_HEALING
 from leadsman.sources.cluster.cluster_follower import LISTS
+from leadsman.sources.wiring import ClusterSources
 from tests.daemonset.conftest import BUILDS, ROOT, Find, Objects, Render, builds_with, objects_named
 
 OWN, HELD, ALL = "leadsman", PLACEHOLDER_NAMESPACE, "all"
@@ -94,9 +96,31 @@ def test_the_cluster_model_reads_what_its_follower_lists_and_nothing_else(object
     roles = objects_named(objects, "ClusterRole", "leadsman-controller-cluster-model")
     assert bool(roles) == (build_name in builds_with("self-healing"))
     for role in roles:
-        granted = {(rule["apiGroups"][0], resource) for rule in role["rules"] for resource in rule["resources"]}
         listed = {(each.resource.api_version.rpartition("/")[0], each.resource.plural) for each in LISTS.values()}
-        assert granted == listed
+        assert granted_by(role) == listed
+
+
+async def test_the_extender_reads_the_places_that_it_follows_and_nothing_else(objects: Objects) -> None:
+    followed = ClusterSources(ApiAccess("http://127.0.0.1:1"))
+    listed = {each.list_options.resource for each in (*followed.workloads.reflectors, followed.nodes.reflector)}
+    (role,) = objects_named(objects, "ClusterRole", "leadsman-extender-places")
+    assert granted_by(role) == {(each.api_version.rpartition("/")[0], each.plural) for each in listed}
+    assert all(rule["verbs"] == ["list", "watch"] for rule in role["rules"])
+
+
+def test_telemetry_policies_are_read_by_who_follows_them(objects: Objects, build_name: str) -> None:
+    readers = {
+        account
+        for account, _, _, rules in bindings(objects)
+        for rule in rules or ()
+        if "taspolicies" in rule["resources"] and {"list", "watch"} <= {*rule["verbs"]}
+    }
+    followers = {"extender": "telemetry", "controller": "controller"}
+    assert readers == {account for account, component in followers.items() if build_name in builds_with(component)}
+
+
+def granted_by(role: dict[str, Any]) -> set[tuple[str, str]]:
+    return {(rule["apiGroups"][0], resource) for rule in role["rules"] for resource in rule["resources"]}
 
 
 def test_only_who_asks_the_api_server_has_a_token(objects: Objects, workloads: Objects) -> None:

@@ -1,23 +1,30 @@
 """Our CRD takes every policy that the original's takes, and refuses what could not be read."""
 
 import copy
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from leadsman.decision.telemetry.taspolicy import BadTasPolicy, parse_taspolicy
+from leadsman.decision.telemetry import taspolicy
 from tests.daemonset.conftest import MANIFESTS, ROOT, load
 
 
 @pytest.fixture(scope="module")
-def accepts() -> Callable[[Any], bool]:
+def version() -> Any:
+    """The one that the CRD serves."""
+    (crd,) = load(MANIFESTS / "components/telemetry/crd.yaml")
+    (only,) = crd["spec"]["versions"]
+    return only
+
+
+@pytest.fixture(scope="module")
+def accepts(version) -> Callable[[Any], bool]:
     """As the API server checks a value; structural schemas have draft 4's keywords."""
     # Its import takes two seconds, and every worker collects all tests.
     from jsonschema import Draft4Validator
 
-    (crd,) = load(MANIFESTS / "components/telemetry/crd.yaml")
-    (version,) = crd["spec"]["versions"]
     Draft4Validator.check_schema(version["schema"]["openAPIV3Schema"])
     return Draft4Validator(version["schema"]["openAPIV3Schema"]).is_valid
 
@@ -59,8 +66,21 @@ def test_what_it_takes_can_be_read_and_what_it_refuses_cannot(
 ) -> None:
     assert accepts(plain) is taken
     try:
-        parse_taspolicy(copy.deepcopy(plain))
-    except BadTasPolicy:
+        taspolicy.parse_taspolicy(copy.deepcopy(plain))
+    except taspolicy.BadTasPolicy:
         assert not taken
     else:
         assert taken
+
+
+def test_the_status_of_a_policy_is_taken_and_its_conditions_are_columns(
+    accepts: Callable[[Any], bool], version
+) -> None:
+    refused = taspolicy.RefusedPolicy(taspolicy.PolicyProblem("spec.x", "got 7"), generation=2)
+    columns = re.findall(r'@.type=="(\w+)"', str(version["additionalPrinterColumns"]))
+    for problem in (None, refused):
+        read = taspolicy.parse_taspolicy(policy())
+        status = taspolicy.build_status(read, problem, None, "2026-01-01T00:00:00Z")
+        assert accepts(policy() | {"status": status})
+        assert set(columns) == {each["type"] for each in status["conditions"]}
+    assert version["subresources"] == {"status": {}}

@@ -126,6 +126,17 @@ async def test_scores_are_made_on_the_snapshot_that_the_pod_was_filtered_on(meas
     assert seen[0].now < seen[1].now
 
 
+def deciding_on(inputs: DecisionInputs, ask: Any, reservations: Any) -> Decider:
+    return Decider(
+        Mock(current_inputs=lambda: inputs),
+        journal=Journal(),
+        metrics=ExtenderMetrics(),
+        workers=WorkerPool(),
+        core=DecisionCore(filter_nodes=ask),
+        reservations=reservations,
+    )
+
+
 async def test_a_decision_that_failed_is_not_made_again_when_reservations_change() -> None:
     inputs, tried = DecisionInputs(Snapshot(), Policy(), time.monotonic()), list[PodInfo]()
 
@@ -134,14 +145,8 @@ async def test_a_decision_that_failed_is_not_made_again_when_reservations_change
         raise ValueError
 
     reserve, settle, changed = AsyncMock(return_value=(inputs, 1)), AsyncMock(), AsyncMock(return_value=True)
-    decider = Decider(
-        Mock(current_inputs=lambda: inputs),
-        journal=Journal(),
-        metrics=ExtenderMetrics(),
-        workers=WorkerPool(),
-        core=DecisionCore(filter_nodes=broken),
-        reservations=Mock(reserve=reserve, settle=settle, wait_for_change=changed, read=AsyncMock(return_value=inputs)),
-    )
+    reservations = Mock(reserve=reserve, settle=settle, wait_for_change=changed, read=AsyncMock(return_value=inputs))
+    decider = deciding_on(inputs, broken, reservations)
     await decider.filter(PodInfo("default", "p", labels={"delay_edge-1": "5"}), ("a", "b"))
     assert len(tried) == 1
 
@@ -158,15 +163,7 @@ async def test_a_caller_who_leaves_keeps_no_reservation() -> None:
         settled.append(kept)
 
     inputs = DecisionInputs(Snapshot(), Policy(), time.monotonic())
-    reservations = Mock(reserve=AsyncMock(return_value=(inputs, 1)), settle=settle)
-    decider = Decider(
-        Mock(current_inputs=lambda: inputs),
-        journal=Journal(),
-        metrics=ExtenderMetrics(),
-        workers=WorkerPool(),
-        core=DecisionCore(filter_nodes=until_left),
-        reservations=reservations,
-    )
+    decider = deciding_on(inputs, until_left, Mock(reserve=AsyncMock(return_value=(inputs, 1)), settle=settle))
     asking = asyncio.create_task(decider.filter(PodInfo("default", "p"), ("a", "b")))
     await deciding.wait()
     asking.cancel()

@@ -3,6 +3,7 @@ second."""
 
 import asyncio
 from contextlib import aclosing
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -59,14 +60,10 @@ async def test_pods_that_got_nodes_ask_seldom_and_a_waiting_one_at_once(workers)
 
 
 async def test_what_goes_wrong_is_logged_and_ends_nothing(workers, caplog: pytest.LogCaptureFixture) -> None:
-    await asked(ProbeOnDemand(lambda pairs: None, workers), _Broken(), filter_nodes(BOUND, ["a"], facts()))
+    without_what_is_needed = SimpleNamespace(now=100.0)
+    asking = ProbeOnDemand(lambda pairs: None, workers)
+    await asked(asking, without_what_is_needed, filter_nodes(BOUND, ["a"], facts()))
     assert "cannot choose pairs to probe: TypeError" in caplog.text
-
-
-class _Broken:
-    """Facts that lack what is needed."""
-
-    now = 100.0
 
 
 # How they are written.

@@ -11,7 +11,7 @@ import pytest
 from leadsman.state import keys
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
-from leadsman.state.records import AnyRecord, encode_record
+from leadsman.state.records import AnyRecord, Reward, encode_record
 from leadsman.state.store import Put
 from leadsman.testbed.etcd import Etcd, free_ports
 from tests.leadsman_process import LeadsmanProcess
@@ -82,11 +82,15 @@ def records(etcd: Etcd, prefix: str) -> dict[str, Any]:
     return {base64.b64decode(kv["key"]).decode(): json.loads(base64.b64decode(kv["value"])) for kv in found}
 
 
-async def write_records(etcd: Etcd, by_node: Mapping[str, Iterable[AnyRecord]]) -> None:
-    """As an agent of each node does."""
+async def write_records(etcd: Etcd, by_node: Mapping[str, Iterable[AnyRecord | Reward]]) -> None:
+    """As an agent of each node does; rewards are of the type web."""
+
+    def key(node: str, each: AnyRecord | Reward) -> str:
+        return keys.reward_key(node, "web") if isinstance(each, Reward) else keys.record_key(node, type(each))
+
     store = EtcdStore(EtcdAccess((etcd.client_url,)))
     for node, of_node in by_node.items():
-        await store.write([Put(keys.record_key(node, type(each)), encode_record(each)) for each in of_node])
+        await store.write([Put(key(node, each), encode_record(each)) for each in of_node])
     await store.close()
 
 

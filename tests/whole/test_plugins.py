@@ -1,15 +1,13 @@
-"""A package with a plugin of each kind, installed by pip as into an image FROM ours: real processes run what it has."""
+"""A package with a plugin of each kind, installed as into an image FROM ours: real processes run what it has."""
 
 import os
 import socket
-import subprocess
-import sys
-import zipfile
 from pathlib import Path
 
 import pytest
 
 from leadsman.testbed.etcd import Etcd
+from tests.installed_package import install
 from tests.testbed.scripted_api_server import ApiServerThread
 from tests.waiting import blocked_until as until
 from tests.whole.conftest import Start, reward, shop_pod
@@ -37,7 +35,6 @@ plugins:
 """
 
 FULL = """
-from tests.waiting import blocked_until as until
 from leadsman.plugin import API_VERSION, REFUSE
 
 class Full:
@@ -50,32 +47,11 @@ class Full:
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """pip has installed the package where child processes find it."""
-    wheel = tmp_path / "examples-1.0-py3-none-any.whl"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        for name in ("quiet", "ecc", "files", "connect"):
-            archive.write(EXAMPLES / f"{name}.py", f"{name}.py")
-        archive.writestr("full.py", FULL)
-        archive.writestr("examples-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: examples\nVersion: 1.0\n")
-        archive.writestr(
-            "examples-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        archive.writestr("examples-1.0.dist-info/entry_points.txt", ENTRY_POINTS)
-        archive.writestr("examples-1.0.dist-info/RECORD", "")
+    """The package is installed where child processes find it."""
     packages = tmp_path / "packages"
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "-q",
-        "--no-index",
-        "--no-deps",
-        "--target",
-        str(packages),
-        str(wheel),
-    ]
-    subprocess.run(pip, check=True, env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"})
+    packages.mkdir()
+    examples = {name: (EXAMPLES / f"{name}.py").read_text() for name in ("quiet", "ecc", "files", "connect")}
+    install(packages, monkeypatch, ENTRY_POINTS, {"full": FULL, **examples})
     path = [str(packages), *filter(None, [os.environ.get("PYTHONPATH")])]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
 

@@ -105,6 +105,7 @@ async def test_every_page_and_query_is_taken_policies_get_metrics_by_node_and_a_
 ) -> None:
     agents, extender = {"edge-1": agent("edge-1", 1), "edge-2": agent("edge-2", 2)}, start("extender")
     until(lambda: extender.fresh() == agents.keys(), "both nodes fresh in the extender")
+    extender.ask("filter", ["edge-1"], {})
     for process in (*agents.values(), extender):
         assert objections(process.get("/metrics")[1]) == ""
     with scraping(agents, extender, tmp_path) as prometheus:

@@ -7,7 +7,7 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,16 +16,12 @@ import pytest
 from extender.replay.judge import answer_again, response_bytes
 from leadsman.cli.main import main
 from leadsman.sources.recording.reader import Recording
-from leadsman.state import keys
-from leadsman.state.etcd_http import EtcdAccess
-from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.metric_names import CPU_PRESSURE
-from leadsman.state.records import Hardware, Heartbeat, Latency, PeerLatency, Reward, encode_record
-from leadsman.state.store import Put
+from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Latency, PeerLatency, Reward
 from leadsman.testbed.etcd import Etcd, die_with_parent
 from tests.leadsman_process import LeadsmanProcess
 from tests.waiting import blocked_until as until
-from tests.whole.conftest import Start
+from tests.whole.conftest import Start, write_records
 
 NODES = [f"node-{number}" for number in range(30)]
 PODS = 1_000
@@ -37,27 +33,16 @@ class Reports:
     """Reports of agents, written as they write them: some nodes at a time, each with other delays."""
 
     def __init__(self, etcd: Etcd, rng: random.Random) -> None:
-        self._access, self._rng, self._seq = EtcdAccess((etcd.client_url,)), rng, 0
+        self._etcd, self._rng, self._seq = etcd, rng, 0
 
     def write(self, nodes: Sequence[str]) -> None:
-        asyncio.run(self._write([put for node in nodes for put in self._report(node)]))
+        asyncio.run(write_records(self._etcd, {node: self._report(node) for node in nodes}))
 
-    async def _write(self, puts: Sequence[Put]) -> None:
-        store = EtcdStore(self._access)
-        try:
-            await store.write(puts)
-        finally:
-            await store.close()
-
-    def _report(self, node: str) -> Iterator[Put]:
+    def _report(self, node: str) -> Sequence[AnyRecord | Reward]:
         rng, self._seq = self._rng, self._seq + 1
         peers = {peer: self._window() for peer in rng.sample(NODES, 8) if peer != node}
-        records = (Latency(peers), Hardware({CPU_PRESSURE: rng.random()}), Heartbeat(1, self._seq, 5.0))
-        yield Put(
-            keys.reward_key(node, "web"), encode_record(Reward(1.0, healthy=rng.uniform(1, 9), failed=rng.random()))
-        )
-        for record in records:
-            yield Put(keys.record_key(node, type(record)), encode_record(record))
+        reward = Reward(1.0, healthy=rng.uniform(1, 9), failed=rng.random())
+        return Latency(peers), Hardware({CPU_PRESSURE: rng.random()}), Heartbeat(1, self._seq, 5.0), reward
 
     def _window(self) -> PeerLatency:
         ms = self._rng.uniform(0.1, 60)

@@ -1,21 +1,15 @@
 """Events about plugins: on the extender's own pod, when one goes off and when it answers again, and not too many."""
 
 import asyncio
-from pathlib import Path
-
-import pytest
 
 from extender.plugins.host import EVENTS_AT_ONCE, PluginEvents
 from leadsman.decision.model import CandidateNodes, PodInfo
-from leadsman.kube import kubeconfig
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.objects import ObjectReference
 from leadsman.testbed.api_objects import parse_path
 from tests.extender.plugins.conftest import NODES, Hosts, policy
 from tests.testbed.background import running
-from tests.testbed.kube_apiserver import KubeApiServer
-from tests.testbed.paper_cluster import EXTENDER, install
 from tests.testbed.scripted_api_server import FakeApiServer
 from tests.waiting import until
 
@@ -23,34 +17,19 @@ OWN_POD = ObjectReference("Pod", "leadsman", "leadsman-extender-0", "uid-1")
 EVENTS = "/apis/events.k8s.io/v1/namespaces/leadsman/events"
 
 
-async def tell(access: ApiAccess, times: int, at_most: int) -> None:
-    """That a plugin went off and answers again, so many times, until so many Events are written."""
-    async with ApiClient(access) as client:
+async def test_the_pod_says_which_plugin_is_off_and_why_but_not_a_hundred_times(api: FakeApiServer) -> None:
+    async with ApiClient(ApiAccess(api.url)) as client:
         events = PluginEvents(client, OWN_POD)
         async with running(events.writer.run()):
-            for _ in range(times):
+            for _ in range(50):
                 events.plugin_changed("loops", "decisions go on without it: no answer within its deadline")
                 events.plugin_changed("loops", "")
-            await until(lambda: events.writer.written == at_most)
-
-
-async def test_the_pod_says_which_plugin_is_off_and_why_but_not_a_hundred_times(api: FakeApiServer) -> None:
-    await tell(ApiAccess(api.url), 50, EVENTS_AT_ONCE)
+            await until(lambda: events.writer.written == EVENTS_AT_ONCE)
     off, again, *_ = api.objects.all(parse_path(EVENTS))
     assert (off["reason"], off["type"], off["reportingController"]) == ("PluginOff", "Warning", "leadsman.dev/extender")
     assert off["note"].endswith("decisions go on without it: no answer within its deadline")
     assert (off["regarding"]["name"], off["regarding"]["uid"]) == ("leadsman-extender-0", "uid-1")
     assert (again["reason"], again["type"]) == ("PluginAnswers", "Normal")
-
-
-@pytest.mark.slow
-async def test_the_extender_s_role_lets_it_say_which_plugin_is_off(kubernetes_binaries: Path, tmp_path: Path) -> None:
-    with KubeApiServer(kubernetes_binaries, tmp_path / "kubernetes", users={EXTENDER: ()}) as api:
-        install(api, "base/namespace.yaml", "base/serviceaccounts.yaml")
-        await tell(kubeconfig.read_kubeconfig(api.kubeconfig(EXTENDER)), 1, 2)
-        items = api.call("GET", EVENTS)["items"]
-    said = sorted((each["reason"], each["type"], each["regarding"]["name"]) for each in items)
-    assert said == [("PluginAnswers", "Normal", OWN_POD.name), ("PluginOff", "Warning", OWN_POD.name)]
 
 
 async def test_the_host_says_once_that_a_plugin_is_off(hosts: Hosts) -> None:

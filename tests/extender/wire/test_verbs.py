@@ -93,14 +93,10 @@ def test_a_sidecar_s_devices_are_the_pod_s() -> None:
     assert read_pod(json.dumps(pod).encode()).devices.amount("nvidia.com/gpu") == 1
 
 
-def test_a_pod_belongs_to_its_controller_or_to_itself() -> None:
+def test_a_pod_belongs_to_its_controller() -> None:
     owners = [{"kind": "Node", "name": "n"}, {"kind": "ReplicaSet", "name": "web-5d", "controller": True}]
-    metadata = {"name": "p", "labels": {"pod-template-hash": "5d"}}
-    owned = {**metadata, "ownerReferences": owners}
-    assert read({"metadata": owned}).workload == "deployment/web"
-    assert read({"metadata": metadata}).workload == "pod/p"
-    static = {"name": "proxy-n", "ownerReferences": [{"kind": "Node", "name": "n", "controller": True}]}
-    assert read({"metadata": static}).workload == "pod/proxy"
+    metadata = {"name": "p", "labels": {"pod-template-hash": "5d"}, "ownerReferences": owners}
+    assert read({"metadata": metadata}).workload == "deployment/web"
 
 
 # A reader with a memory answers as one without.

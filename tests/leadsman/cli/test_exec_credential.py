@@ -13,6 +13,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import NotFound
 from leadsman.kube.objects import Pod
 from leadsman.kube.resources import PODS
+from tests.leadsman.kube.test_kubeconfig import config as kubeconfig_of
 from tests.testbed.scripted_api_server import FakeApiServer
 
 
@@ -36,15 +37,7 @@ def access(plugin: Path, url: str) -> ApiAccess:
         "args": ["get-token"],
         "interactiveMode": "Never",
     }
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "cloud",
-        "contexts": [{"name": "cloud", "context": {"cluster": "cloud", "user": "cloud", "namespace": "web"}}],
-        "clusters": [{"name": "cloud", "cluster": {"server": url}}],
-        "users": [{"name": "cloud", "user": {"exec": command}}],
-    }
-    plugin.with_name("config").write_text(json.dumps(config))
+    plugin.with_name("config").write_text(json.dumps(kubeconfig_of({"server": url}, {"exec": command})))
     arguments = ["extender", "--plain-http", "--kubeconfig", str(plugin.with_name("config"))]
     found = extender.settings(main.build_parser({}, "extender").parse_args(arguments)).api
     assert found

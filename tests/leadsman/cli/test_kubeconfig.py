@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,13 +12,6 @@ from leadsman.cli.main import EXIT_FAILED, main
 from leadsman.sources import live_snapshot
 from tests.leadsman.cli.conftest import kubeconfig
 from tests.testbed.scripted_api_server import ApiServerThread
-
-
-@pytest.fixture
-def api() -> Iterator[ApiServerThread]:
-    with ApiServerThread() as one:
-        yield one
-
 
 COMMANDS = [["plan", "status"], ["plan", "pause"], ["plan", "drain", "edge-1"], ["uninstall"], ["snapshot"]]
 
@@ -42,14 +34,15 @@ def test_a_command_asks_the_cluster_of_kubectl_s_kubeconfig(
     assert "127.0.0.1:1" in capsys.readouterr().err, "that server is asked, and does not answer"
 
 
-def test_a_process_of_a_pod_reads_no_kubeconfig_that_it_was_not_given(api: ApiServerThread, tmp_path: Path) -> None:
-    (tmp_path / "config").write_text(kubeconfig(api.url))
+def test_a_process_of_a_pod_reads_no_kubeconfig_that_it_was_not_given(tmp_path: Path) -> None:
     environ = {**os.environ, "KUBECONFIG": str(tmp_path / "config")}
     command = [sys.executable, "-m", "leadsman.cli.main", "controller", "--etcd", "http://127.0.0.1:1"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environ, check=False)
+    with ApiServerThread() as api:
+        (tmp_path / "config").write_text(kubeconfig(api.url))
+        done = subprocess.run(command, capture_output=True, text=True, env=environ, check=False)
+        assert api.call(lambda server: server.requests) == []
     assert done.returncode == 2
     assert "not running in a pod" in done.stderr
-    assert api.call(lambda server: server.requests) == []
 
 
 def test_a_file_may_be_what_another_command_prints(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from leadsman.decision import view as views_module
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.decision.view import View, Views, median
-from leadsman.kube.objects import workload_name
 from leadsman.state.records import Heartbeat
 from leadsman.state.snapshot import NodeState, Snapshot
 
@@ -97,17 +96,3 @@ def test_views_and_names_and_columns_do_not_pile_up(monkeypatch: pytest.MonkeyPa
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1))
 def test_the_median_is_numpy_s(values: list[float]) -> None:
     assert median(np.array(values)) == np.median(values)
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "labels", "whose"),
-    [
-        ("ReplicaSet", "web-5d8f", {"pod-template-hash": "5d8f"}, "deployment/web"),
-        ("ReplicaSet", "web-5d8f", {}, "replicaset/web-5d8f"),
-        ("ReplicaSet", "web", {"pod-template-hash": "5d8f"}, "replicaset/web"),
-        ("StatefulSet", "db", {"pod-template-hash": "x"}, "statefulset/db"),
-        ("Job", "once", {}, "job/once"),
-    ],
-)
-def test_a_pod_belongs_to_its_controller(kind: str, name: str, labels: dict[str, str], whose: str) -> None:
-    assert workload_name(kind, name, labels) == whose

@@ -36,9 +36,9 @@ def versions(api: FakeApiServer, verb: str = "watch") -> list[str | None]:
 
 @pytest.fixture(scope="session")
 def cluster(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeApiServer]:
-    """A real one, for all that is tried on it. reader: a user without a right."""
+    """A real one, for all that is tried on it."""
     folder = tmp_path_factory.mktemp("cluster") / "kubernetes"
-    with KubeApiServer(kubernetes_binaries, folder, users={"reader": ()}) as one:
+    with KubeApiServer(kubernetes_binaries, folder) as one:
         yield one
 
 

@@ -1,16 +1,15 @@
 """The same code against a real kube-apiserver, where KUBEBUILDER_ASSETS names one."""
 
 import datetime
-from pathlib import Path
 
 import pytest
 
-from leadsman.kube import access, errors, kubeconfig
+from leadsman.kube import access
 from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
 from leadsman.kube.listing import ListOptions
-from leadsman.kube.objects import Event, ObjectReference, PartialObjectMetadata
-from leadsman.kube.resources import CORE_EVENTS, NODES, PODS
+from leadsman.kube.objects import Event, ObjectReference
+from leadsman.kube.resources import CORE_EVENTS, NODES
 from leadsman.runtime.token_bucket import TokenBucket
 from tests.leadsman.kube.conftest import Follow
 from tests.testbed.background import running
@@ -45,19 +44,6 @@ async def test_a_version_that_was_compacted_is_listed_anew(cluster, following: F
         cluster.start()
         await until(lambda: nodes.relists == 2)
         assert nodes.errors["Gone"] == 1
-
-
-async def test_rights_that_are_missing_are_forbidden_with_verb_and_resource(cluster) -> None:
-    async with ApiClient(kubeconfig.read_kubeconfig(cluster.kubeconfig("reader"))) as reader:
-        with pytest.raises(errors.Forbidden, match='cannot list resource "pods"'):
-            await reader.get(PODS.path(), PartialObjectMetadata)
-
-
-async def test_an_unknown_token_is_unauthorized(cluster, tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("nobody's")
-    async with ApiClient(access.access_from_url(cluster.url, cluster.ca_file, tmp_path / "token")) as stranger:
-        with pytest.raises(errors.Unauthorized):
-            await stranger.get(PODS.path(), PartialObjectMetadata)
 
 
 async def test_an_event_of_ours_is_taken_and_read_back(client) -> None:

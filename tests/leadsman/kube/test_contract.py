@@ -7,10 +7,11 @@ import pytest
 from leadsman.kube import access, errors, listing
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
+from leadsman.kube.events import warnings_about
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.object_changes import ChangeType
-from leadsman.kube.objects import PartialObjectMetadata, Pod
-from leadsman.kube.resources import NODES, PODS
+from leadsman.kube.objects import ObjectMeta, PartialObjectMetadata, Pod
+from leadsman.kube.resources import CORE_EVENTS, NODES, PODS
 from tests.leadsman.kube.conftest import Follow
 from tests.testbed.scripted_api_server import FakeApiServer
 from tests.waiting import until
@@ -24,7 +25,7 @@ async def client(request: pytest.FixtureRequest):
         cluster = request.getfixturevalue("cluster")
         async with ApiClient(access.access_from_url(cluster.url, cluster.ca_file, cluster.token_file())) as one:
             yield one
-            for resource in (PODS, NODES):
+            for resource in (PODS, NODES, CORE_EVENTS):
                 for each in (await listing.list_objects(one, ListOptions(resource), PartialObjectMetadata)).items:
                     path = resource.path(each.metadata.namespace, each.metadata.name)
                     await one.delete(f"{path}?gracePeriodSeconds=0")
@@ -119,6 +120,15 @@ async def test_selectors(client, selector, found) -> None:
     await pod(client, "b", "n2", labels={"app": "db"})
     await pod(client, "free")
     assert await names(client, **selector) == found
+
+
+async def test_warnings_are_those_about_the_object_with_a_uid(client) -> None:
+    for name, uid, kind in (("a", "1", "Warning"), ("b", "1", "Normal"), ("c", "2", "Warning")):
+        about = {"kind": "Pod", "namespace": "default", "name": "web", "uid": uid}
+        event = {"metadata": {"name": name}, "involvedObject": about, "type": kind, "reason": name}
+        await client.create(CORE_EVENTS.path("default"), event)
+    found = await warnings_about(client, ObjectMeta("web", "default", "1"))
+    assert [each.reason for each in found] == ["a"]
 
 
 async def test_pages_are_all_of_one_version(client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,11 +18,11 @@ from leadsman.kube.objects import (
     LONGEST_NAME,
     Event,
     ObjectMeta,
-    Owner,
     OwnerReference,
     PartialObjectMetadata,
     Pod,
     pod_owner,
+    workload_name,
 )
 from leadsman.kube.quantity import NANO, BadQuantity, format_quantity, from_float, parse
 
@@ -74,25 +74,32 @@ def test_what_is_no_object_is_garbled(body) -> None:
         decode_json(body, PartialObjectMetadata)
 
 
-TAG = OwnerReference("Tag", "t")
-SET = OwnerReference("StatefulSet", "db", controller=True)
-NODE = OwnerReference("Node", "edge-1", controller=True)
+TAG, HASH = OwnerReference("Tag", "t"), {"pod-template-hash": "5d8f"}
+
+
+def controller(kind: str, name: str) -> OwnerReference:
+    return OwnerReference(kind, name, controller=True)
 
 
 @pytest.mark.parametrize(
-    ("name", "references", "owner"),
+    ("name", "references", "labels", "whose"),
     [
-        ("db-0", [TAG, SET], Owner("StatefulSet", "db")),
-        ("alone", [], Owner("Pod", "alone")),
-        ("alone", [TAG], Owner("Pod", "alone")),
-        ("kube-proxy-edge-1", [NODE], Owner("Pod", "kube-proxy")),
-        ("proxy", [NODE], Owner("Pod", "proxy")),
+        ("web-5d8f-x", [controller("ReplicaSet", "web-5d8f")], HASH, "deployment/web"),
+        ("web-5d8f-x", [controller("ReplicaSet", "web-5d8f")], {}, "replicaset/web-5d8f"),
+        ("web-x", [controller("ReplicaSet", "web")], HASH, "replicaset/web"),
+        ("db-0", [TAG, controller("StatefulSet", "db")], HASH, "statefulset/db"),
+        ("once-x", [controller("Job", "once")], {}, "job/once"),
+        ("alone", [], HASH, "pod/alone"),
+        ("alone", [TAG], {}, "pod/alone"),
+        ("kube-proxy-edge-1", [controller("Node", "edge-1")], {}, "pod/kube-proxy"),
+        ("proxy", [controller("Node", "edge-1")], {}, "pod/proxy"),
     ],
 )
 def test_a_pod_belongs_to_its_controller_or_to_itself_and_a_static_one_to_no_node(
-    name: str, references: list[OwnerReference], owner: Owner
+    name: str, references: list[OwnerReference], labels: dict[str, str], whose: str
 ) -> None:
-    assert pod_owner(name, references) == owner
+    owner = pod_owner(name, references)
+    assert workload_name(owner.kind, owner.name, labels) == whose
 
 
 # What is kept of an object's labels and annotations, whatever it carries.

@@ -84,12 +84,6 @@ class EtcdWorld:
 World = MemoryWorld | EtcdWorld
 
 
-@pytest.fixture(scope="session")
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
-    with Etcd(tmp_path_factory.mktemp("etcd") / "data") as one:
-        yield one
-
-
 @pytest.fixture
 def own_etcd(tmp_path: Path) -> Iterator[Etcd]:
     """One that a test may kill."""

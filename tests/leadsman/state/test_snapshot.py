@@ -176,12 +176,6 @@ def test_what_cannot_name_a_type_has_no_key_and_is_not_read(pod_type: str) -> No
     assert keys.parse(f"/leadsman/v1/nodes/edge-1/rewards/{pod_type}") is None
 
 
-def test_rewards_outlive_the_records_under_the_lease() -> None:
-    alive = changed(1, beat(1))
-    snapshot = apply_changes(Snapshot(), [alive, changed(2, reward()), Deleted(alive.key, 3)], 5.0)
-    assert (snapshot.nodes, list(snapshot.rewards["web"])) == ({}, ["a"])
-
-
 def test_a_heartbeat_leaves_the_rewards_the_same_object() -> None:
     """So that what was computed from them holds."""
     before = apply_changes(Snapshot(), [changed(1, reward())], 5.0)

@@ -249,6 +249,7 @@ def test_filter_score_probes_and_explanation_agree_with_a_slow_reading_of_each_p
     by_rtt = sorted(scored.values, key=lambda node: deciding[node].rtt_ms)
     values = [scored.values[node] for node in by_rtt]
     assert values == sorted(values, reverse=True)
+    assert all(0 <= value <= 1 for value in values)
     assert list(select_probe_pairs(pod, NAMES, inputs)) == read_probes(references, replicas, mode, inputs)
 
 

@@ -98,11 +98,6 @@ class TestScore:
         ranked = scores(DecisionInputs(snapshot, found.policy, NOW), PodInfo("d", "x"))
         assert (ranked["node-0"] < 5, {ranked[node] for node in NODES[1:]}) == (True, {10})
 
-    def test_kuberls_rule_knows_of_no_other_type(self) -> None:
-        rule = ScoresPolicy(rewards=RewardsPolicy(rule=RewardRule.KUBERL))
-        found = scores(facts(others(node_0=BAD), scores=rule), PodInfo("d", "x"))
-        assert len(set(found.values())) == 1
-
     def test_weight_zero_switches_it_off(self) -> None:
         off = ScoresPolicy(rewards=RewardsPolicy(weight=0.0))
         assert rewards_score.RewardsScore().score(POD, NODES, facts(others(), scores=off)) is None
@@ -148,10 +143,10 @@ class TestScore:
         ranked = score_nodes(POD, NODES, DecisionInputs(near.snapshot, near.policy, NOW + 60.0))
         assert (set(ranked.scores.values()), "0 of 6 nodes report" in ranked.neutral) == ({5}, True)
 
-    def test_kuberls_rule_cuts_its_average_to_tenths(self) -> None:
-        rule = ScoresPolicy(rewards=RewardsPolicy(rule=RewardRule.KUBERL))
-        found = scores(facts(others(node_0=BAD), scores=rule))
-        assert (found["node-0"], found["node-1"]) == (4, 10)
+    def test_kuberls_rule_cuts_its_average_to_tenths_and_knows_of_no_other_type(self) -> None:
+        found = facts(others(node_0=BAD), scores=ScoresPolicy(rewards=RewardsPolicy(rule=RewardRule.KUBERL)))
+        assert (scores(found)["node-0"], scores(found)["node-1"]) == (4, 10)
+        assert len(set(scores(found, PodInfo("d", "x")).values())) == 1
 
     def test_an_explanation_has_the_numbers(self) -> None:
         told = rewards_score.RewardsScore().evidence(POD, NODES, facts(others(node_0=BAD))).measured

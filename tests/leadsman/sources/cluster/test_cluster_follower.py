@@ -1,20 +1,15 @@
-"""The Cluster from a fake API server on a real socket, and from a real one where the machine names it."""
+"""The Cluster from a fake API server on a real socket."""
 
-import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
-
-import pytest
 
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.resources import Resources
-from leadsman.kube.access import ApiAccess, access_from_url
+from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
-from leadsman.sources.cluster.cluster_follower import LISTS, ClusterFollower, read_cluster
+from leadsman.sources.cluster.cluster_follower import LISTS, ClusterFollower
 from tests.testbed.background import running
-from tests.testbed.kube_apiserver import KubeApiServer
 from tests.testbed.scripted_api_server import FakeApiServer
 from tests.waiting import until
 
@@ -25,8 +20,8 @@ CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
 
 
 @asynccontextmanager
-async def following(access: ApiAccess) -> AsyncIterator[ClusterFollower]:
-    async with ApiClient(access, deadline_seconds=60.0) as client:
+async def following(api: FakeApiServer) -> AsyncIterator[ClusterFollower]:
+    async with ApiClient(ApiAccess(api.url), deadline_seconds=60.0) as client:
         follower = ClusterFollower(client)
         async with running(follower.run()):
             yield follower
@@ -34,7 +29,7 @@ async def following(access: ApiAccess) -> AsyncIterator[ClusterFollower]:
 
 @asynccontextmanager
 async def loaded(api: FakeApiServer) -> AsyncIterator[ClusterFollower]:
-    async with following(ApiAccess(api.url)) as follower:
+    async with following(api) as follower:
         await until(lambda: follower.loaded and api.watches == len(LISTS))
         yield follower
 
@@ -106,39 +101,9 @@ async def test_a_heartbeat_makes_no_new_cluster(api: FakeApiServer) -> None:
 
 async def test_there_is_no_cluster_until_every_part_was_listed(api: FakeApiServer) -> None:
     api.deny("poddisruptionbudgets")
-    async with following(ApiAccess(api.url)) as follower:
+    async with following(api) as follower:
         others = [reflector for kind, reflector in follower.reflectors.items() if kind != "PodDisruptionBudget"]
         await until(lambda: follower.problem and all(reflector.loaded.is_set() for reflector in others))
         assert follower.current is None
         assert "Forbidden" in follower.problem
         assert follower.age_seconds(time.monotonic()) == float("inf")
-
-
-@pytest.mark.slow
-async def test_against_kubernetes_the_follower_sees_what_a_list_says(kubernetes_binaries: Path, tmp_path: Path) -> None:
-    with KubeApiServer(kubernetes_binaries, tmp_path / "kubernetes") as cluster:
-        groups = cluster.call("GET", "/apis")["groups"]
-        if "policy/v1" not in {version["groupVersion"] for group in groups for version in group["versions"]}:
-            pytest.skip("the kube-apiserver that KUBEBUILDER_ASSETS names has no policy/v1 (Kubernetes 1.21)")
-        async with following(access_from_url(cluster.url, cluster.ca_file, cluster.token_file())) as follower:
-            cluster.call("POST", "/api/v1/nodes", node("a"))
-            for number in range(5):
-                cluster.call("POST", PODS, pod(f"p{number}", "a" if number else ""))
-            cluster.call("DELETE", f"{PODS}/p1?gracePeriodSeconds=0")
-            budget = {"metadata": {"name": "b"}, "spec": {"maxUnavailable": 1, "selector": {}}}
-            cluster.call("POST", BUDGETS, budget)
-            await until(lambda: follower.current and len(follower.current.pods) == 4 and follower.current.budgets, 90)
-            listed = _listed(cluster)
-            assert dict(now(follower).pods) == dict(listed.pods)
-            assert dict(now(follower).nodes) == dict(listed.nodes)
-            assert now(follower).namespaces == listed.namespaces
-            assert now(follower).free("a") == listed.free("a") == Resources(1700, 1 << 30, 7)
-
-
-def _listed(cluster: KubeApiServer) -> Cluster:
-    items = [
-        {"kind": kind, **item}
-        for kind, options in LISTS.items()
-        for item in cluster.call("GET", options.resource.path())["items"]
-    ]
-    return read_cluster(json.dumps({"items": items}).encode())
