@@ -107,7 +107,7 @@ def test_moves_of_a_drain_are_accepted_and_what_is_left_on_the_node_is_what_was_
 
 @many
 @given(seeds)
-@example(145084)  # The moved pod's spread holds only once the pending pod has its place, and it lands before that.
+@example(147152)  # The moved pod's spread holds only once the pending pod has its place, and it lands before that.
 def test_a_pod_that_is_replaced_and_one_that_room_is_made_for_are_accepted(seed: int) -> None:
     world = World(seed)
     situation = world.situation()
