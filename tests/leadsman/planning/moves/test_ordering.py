@@ -3,7 +3,6 @@
 import random
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -84,8 +83,8 @@ def test_each_wish_is_fulfilled_or_left_out_with_a_reason(seed: int) -> None:
 pod = pods_of(5)
 
 
-def ordered(cluster: Cluster, *wishes: Wish, matrix: Rtts | None = None, **more: Any) -> Ordering:
-    return order_moves(Situation(cluster, inputs_of(cluster, matrix or {})), wishes, BackupSettings(), **more)
+def ordered(cluster: Cluster, *wishes: Wish) -> Ordering:
+    return order_moves(Situation(cluster, inputs_of(cluster, {})), wishes, BackupSettings())
 
 
 def test_a_cycle_is_left_out_and_said() -> None:
