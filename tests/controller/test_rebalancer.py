@@ -30,13 +30,13 @@ class Balanced:
 
     def __init__(self, client: ApiClient) -> None:
         self.now, self.object = 0.0, DocumentObject(client, "leadsman", MOVE_PLAN)
-        self.carrier: Any = SimpleNamespace(plan=last_plan())
+        self.carrier = SimpleNamespace(plan=last_plan())
         nodes = {name: make.state(metrics={CPU_PRESSURE: it}) for name, it in (("edge-1", 0.95), ("edge-2", 0.0))}
         inputs = replace(inputs_of(), snapshot=Snapshot(nodes=nodes))
         wall_clock = lambda: 5000.0 + self.now  # noqa: E731
         given = tools(client, Told(), lambda: inputs, clock=lambda: self.now, wall_clock=wall_clock)
         self.healed = HealedCluster(given, SelfHealingSettings(), dict)
-        self.rebalancer = Rebalancer(given, self.healed, self.carrier, RebalanceSettings())
+        self.rebalancer = Rebalancer(given, self.healed, self.carrier, RebalanceSettings())  # type: ignore[arg-type]
 
     async def after_a_while(self) -> None:
         self.now += Rebalancer.every_seconds

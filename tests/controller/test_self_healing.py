@@ -124,9 +124,9 @@ async def cluster(api: FakeApiServer, client: ApiClient) -> AsyncIterator[Cluste
 async def test_a_controller_that_has_not_read_the_moves_yet_leaves_their_published_holds(cluster: Cluster) -> None:
     await cluster.cover()
     hold = Hold("edge-2", "rs-web", Resources(pods=1), 2**40, move_hold_uid("web"))
-    cluster.healing.recovery._replacement = SimpleNamespace(holds=(hold,))  # type: ignore[assignment]
+    cluster.healing.recovery._replacement = SimpleNamespace(holds=(hold,))
     await cluster.step()
-    cluster.healing.recovery._replacement = SimpleNamespace(holds=None)  # type: ignore[assignment]
+    cluster.healing.recovery._replacement = SimpleNamespace(holds=None)
     await cluster.step()
     assert (await cluster.published.read()).recovery.holds == (hold,)
 
