@@ -242,12 +242,9 @@ class SimulatedAgent:
         self._world.schedule(self._world.now, self._report_once)
 
     def _records(self) -> NodeRecords:
-        latency = Latency({name: self._window(name) for name in self.measured_peers()})
+        rtts = {name: round(self._rtt_ms(name), 3) for name in self.measured_peers()}
+        latency = Latency({name: PeerLatency(30, 30, ms, ms, ms, 0.01, 0.5) for name, ms in rtts.items()})
         return {Latency: latency, Hardware: _HARDWARE, RingEntry: self.peer_refresher.ring_entry("10.0.0.1")}
-
-    def _window(self, name: str) -> PeerLatency:
-        ms = round(self._rtt_ms(name), 3)
-        return PeerLatency(30, 30, ms, ms, ms, 0.01, 0.5)
 
     def _answers(self, name: str) -> bool:
         return name in self._world.agents and not isnan(self._world.network.rtt_ms(self.name, name))

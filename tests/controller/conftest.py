@@ -1,6 +1,7 @@
 """A client of a fake API server, Events that are written, and the controller's process."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -18,6 +19,7 @@ from leadsman.testbed.etcd import free_ports
 from tests.controller.followed import event_writer
 from tests.testbed.background import running
 from tests.testbed.scripted_api_server import FakeApiServer
+from tests.waiting import until
 
 WITHIN_SECONDS = 60.0
 
@@ -44,20 +46,13 @@ async def started(api: FakeApiServer, **more: Any) -> AsyncIterator[int]:
     stop, settings = asyncio.Event(), ControllerSettings(store, telemetry, "one", listen=("127.0.0.1", port), **more)
     task = asyncio.create_task(run(settings, stop))
     try:
-        async with asyncio.timeout(WITHIN_SECONDS):
-            while not (task.done() or await _listens(port)):  # noqa: ASYNC110 -- a port has no event
-                await asyncio.sleep(0.01)
+        await until(lambda: task.done() or _listens(port))
         yield port
     finally:
         stop.set()
         await asyncio.wait_for(task, WITHIN_SECONDS)
 
 
-async def _listens(port: int) -> bool:
-    try:
-        _, writer = await asyncio.open_connection("127.0.0.1", port)
-    except OSError:
-        return False
-    writer.close()
-    await writer.wait_closed()
-    return True
+def _listens(port: int) -> bool:
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", port)) == 0

@@ -202,12 +202,6 @@ class Recorded(Keeper):
         self.calls.append("forget")
 
 
-class EverywhereAMinuteApart(Recorded):
-    on_all_replicas = True
-    every_seconds = 60.0
-    pause_ratio = 5.0
-
-
 def test_a_wall_clock_that_steps_moves_no_time_of_a_plan() -> None:
     wall, elapsed = [1000.0], [5.0]
     unix_now = steady_unix_clock(lambda: wall[0], lambda: elapsed[0])
@@ -224,7 +218,10 @@ async def test_the_leader_acts_and_the_other_replicas_forget() -> None:
 
 
 async def test_it_acts_no_more_often_than_it_says_unless_it_is_hurried() -> None:
-    keeper = EverywhereAMinuteApart()
+    class AMinuteApart(Recorded):
+        every_seconds, pause_ratio = 60.0, 5.0
+
+    keeper = AMinuteApart()
     for keeper.now in (100.0, 130.0, 160.0, 161.0):
         await keeper.turn()
     assert keeper.calls == ["keep"] * 2

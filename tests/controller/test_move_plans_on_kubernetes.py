@@ -30,6 +30,7 @@ from leadsman.published.moves import MovePlan, Outcome, PlannedMove, PlanOrigin,
 from leadsman.testbed.etcd import Etcd, free_ports
 from tests.controller.followed import EDGES, PLACEHOLDERS, event_writer, tools
 from tests.controller.real_cluster import AMOUNTS, SHOP, owned_pod, real_cluster
+from tests.controller.test_move_plans import Dies
 from tests.controller.test_self_healing import verdict
 from tests.failover.lease_renewer import renewed
 from tests.leadsman_process import LeadsmanProcess
@@ -107,10 +108,6 @@ def scheduling(binaries: Path, cluster: KubeApiServer, folder: Path) -> Iterator
         finally:
             extender.child.kill()
             extender.child.wait()
-
-
-class Dies(BaseException):
-    """The process ends here."""
 
 
 def new_process(client: ApiClient) -> SelfHealing:

@@ -8,18 +8,17 @@ import pytest
 
 from controller.run import ControllerParts
 from controller.settings import ControllerSettings
-from leadsman.cluster.model import Cluster, ClusterNode, ClusterPod, cluster_of
-from leadsman.cluster.resources import Resources
+from leadsman.cluster.model import Cluster, cluster_of
 from leadsman.decision.view import Views
 from leadsman.kube.access import ApiAccess
 from leadsman.planning.moves.search import Search
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
 from leadsman.state.etcd_http import EtcdAccess
 from tests.installed_package import install_picky
+from tests.leadsman.planning.moves.movable_pods import node, pods_of
 from tests.testbed.background import running
 from tests.waiting import until
 
-GIB = 2**30
 NOBODY = "http://127.0.0.1:1"
 
 
@@ -31,9 +30,7 @@ def parts_of(policy: Path | None = None, *, devices: bool = False) -> Controller
 
 def cluster() -> Cluster:
     """Pod web on node a may go to b, and to c where b is refused."""
-    sizes = {"a": 8, "b": 8, "c": 4}
-    nodes = [ClusterNode(n, n, allocatable=Resources(8000, g * GIB, 50), ready=True) for n, g in sizes.items()]
-    return cluster_of(nodes, [ClusterPod("web", "shop", "web", "a", requests=Resources(100, GIB, 1), ready=True)])
+    return cluster_of([node("a"), node("b"), node("c", 4)], [pods_of(1)("web", "a")])
 
 
 async def new_place(parts: ControllerParts) -> str:

@@ -1,10 +1,10 @@
 """Plans of re-balancing on a fake API server: when they are handed over, and what the next one remembers."""
 
 from collections.abc import AsyncIterator
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from msgspec import Struct
 from msgspec.structs import replace
 
 from controller.keeper import DocumentObject, HealedCluster
@@ -15,38 +15,28 @@ from leadsman.planning.rebalance_plan import RebalanceSettings
 from leadsman.planning.replacement_plan import ReplacementMemory, ReplacementPlan
 from leadsman.published.moves import MOVE_PLAN, Departure, HandedOverPlan, MovePlan, MoverState, PlanOrigin, PlanRequest
 from leadsman.state.metric_names import CPU_PRESSURE
-from leadsman.state.records import Hardware, Heartbeat
-from leadsman.state.snapshot import NodeState, Snapshot
+from leadsman.state.snapshot import Snapshot
 from tests.controller.followed import Told, followed, inputs_of, owned_pod, put_nodes, tools
+from tests.leadsman.decision import make
 from tests.testbed.scripted_api_server import FakeApiServer
-
-
-class Carrier(Struct):
-    """What re-balancing reads of Replacement: its last plan."""
-
-    plan: ReplacementPlan | None
 
 
 def last_plan(**state: Any) -> ReplacementPlan:
     return ReplacementPlan((), ReplacementMemory(MoverState(**state)))
 
 
-def pressed(share: float) -> NodeState:
-    beat = Heartbeat(epoch=1, seq=1, push_interval_seconds=5.0)
-    return NodeState(heartbeat=beat, hardware=Hardware({CPU_PRESSURE: share}), changed_at=99.0)
-
-
 class Balanced:
     """A pod on edge-1, which is under pressure, beside an idle edge-2."""
 
     def __init__(self, client: ApiClient) -> None:
-        self.now, self.object, self.carrier = 0.0, DocumentObject(client, "leadsman", MOVE_PLAN), Carrier(last_plan())
-        nodes = {"edge-1": pressed(0.95), "edge-2": pressed(0.0)}
+        self.now, self.object = 0.0, DocumentObject(client, "leadsman", MOVE_PLAN)
+        self.carrier = SimpleNamespace(plan=last_plan())
+        nodes = {name: make.state(metrics={CPU_PRESSURE: it}) for name, it in (("edge-1", 0.95), ("edge-2", 0.0))}
         inputs = replace(inputs_of(), snapshot=Snapshot(nodes=nodes))
         wall_clock = lambda: 5000.0 + self.now  # noqa: E731
         given = tools(client, Told(), lambda: inputs, clock=lambda: self.now, wall_clock=wall_clock)
-        self.healed, carrier = HealedCluster(given, SelfHealingSettings(), dict), cast("Any", self.carrier)
-        self.rebalancer = Rebalancer(given, self.healed, carrier, RebalanceSettings())
+        self.healed = HealedCluster(given, SelfHealingSettings(), dict)
+        self.rebalancer = Rebalancer(given, self.healed, self.carrier, RebalanceSettings())  # type: ignore[arg-type]
 
     async def after_a_while(self) -> None:
         self.now += Rebalancer.every_seconds

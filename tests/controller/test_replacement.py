@@ -11,7 +11,6 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.names import HELD_FOR_LABEL
 from leadsman.planning.moves.mover import MoveResult
 from leadsman.planning.replacement_plan import ReplacementSettings
-from leadsman.sources.delay.matrix import DelayMatrix
 from leadsman.testbed.api_objects import ObjectPath
 from tests.controller.followed import (
     KnownHolds,
@@ -35,12 +34,10 @@ class Cluster:
         self.api, self.now, self.to_edge_3 = api, 1000.0, 3.0
         self.recorder = event_writer(client)
         now, moving = lambda: self.now, ReplacementSettings(hold_seconds=0.0, look_again_seconds=0.0)
-        given = tools(client, self.recorder, lambda: inputs_of(self.delays()), clock=now, wall_clock=now)
+        rtts = lambda: delays((0, 9, self.to_edge_3), (9, 0, 50), (self.to_edge_3, 50, 0))  # noqa: E731
+        given = tools(client, self.recorder, lambda: inputs_of(rtts()), clock=now, wall_clock=now)
         self.healed = KnownHolds(given, SelfHealingSettings(replacement=moving), dict)
         self.replacement = Replacement(given, self.healed, moving)
-
-    def delays(self) -> DelayMatrix:
-        return delays((0, 9, self.to_edge_3), (9, 0, 50), (self.to_edge_3, 50, 0))
 
     async def step(self, seconds: float = 3.0) -> None:
         self.now += seconds

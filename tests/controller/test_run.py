@@ -32,15 +32,11 @@ def of(api: FakeApiServer, path: str, *steps: str) -> Any:
     return found
 
 
-def node_labels(api: FakeApiServer, name: str = "n1") -> Any:
-    return of(api, NODES.path("", name), "metadata", "labels")
-
-
 async def test_labels_of_a_policy_that_is_gone_go_and_others_stay(api: FakeApiServer) -> None:
     """Nodes are watched once: 5,000 kubelets update them all the time."""
     api.put(NODES.path("", "n1"), {"metadata": MARKED})
     async with started(api):
-        await until(lambda: node_labels(api) == {"other": "x"})
+        await until(lambda: of(api, NODES.path("", "n1"), "metadata", "labels") == {"other": "x"})
         assert of(api, LEASE, "spec", "holderIdentity") == "one"
         assert sum(asked.verb == "watch" and asked.path == NODES.path() for asked in api.requests) == 1
     assert of(api, LEASE, "spec", "holderIdentity") == "", "given up at the end"

@@ -1,12 +1,11 @@
 """Backups, placeholders and recovery on a fake API server: what is written, in which order, and what is not."""
 
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 import pytest
-from msgspec import Struct
 from msgspec.structs import replace
 
 from controller.backup_keeper import _with_holds
@@ -18,15 +17,7 @@ from leadsman.cluster.resources import Resources
 from leadsman.kube.client import ApiClient
 from leadsman.kube.names import HELD_FOR_LABEL, PLACEHOLDER_LABEL, PLACEHOLDER_NAMESPACE
 from leadsman.planning.backups.placeholders import CoverageState
-from leadsman.planning.failover.node_verdict import (
-    NodeHealth,
-    NodeVerdict,
-    Signal,
-    Signals,
-    Timeline,
-    Truth,
-    VerdictReason,
-)
+from leadsman.planning.failover.node_verdict import NodeHealth, NodeVerdict
 from leadsman.planning.recovery_plan import UNREACHABLE_TAINT, RecoveryBudget
 from leadsman.planning.situation import Situation
 from leadsman.published import documents
@@ -36,6 +27,7 @@ from leadsman.sources.delay.matrix import DelayMatrix
 from leadsman.testbed.api_objects import ObjectPath
 from tests.controller.followed import (
     EDGES,
+    PLACEHOLDERS,
     bind_placeholders,
     delays,
     event_writer,
@@ -44,6 +36,7 @@ from tests.controller.followed import (
     put_nodes,
     tools,
 )
+from tests.leadsman.planning.recovery.test_plan import verdict as verdict_of
 from tests.testbed.background import running
 from tests.testbed.scripted_api_server import FakeApiServer
 from tests.waiting import until
@@ -107,21 +100,8 @@ class Cluster:
 
 
 def verdict(node: str, state: NodeHealth = NodeHealth.HEALTHY) -> NodeVerdict:
-    truth = Truth.TRUE if state is NodeHealth.DEAD else Truth.FALSE
-    signal = Signal(truth, "as the test says")
-    reason = VerdictReason.DEAD if state is NodeHealth.DEAD else VerdictReason.REACHABLE
-    timeline = Timeline(1.0, 2.0, 3.0) if state is NodeHealth.DEAD else Timeline()
-    return NodeVerdict(node, state, 3.0, reason, f"node {node} is {state}", Signals(signal, signal, signal), timeline)
-
-
-class Moving(Struct):
-    """Re-placement, of which recovery asks what room moves of pods keep."""
-
-    known: Callable[[], tuple[Hold, ...] | None]
-
-    @property
-    def holds(self) -> tuple[Hold, ...] | None:
-        return self.known()
+    is_dead = state is NodeHealth.DEAD
+    return replace(verdict_of(state, f"node {node} is {state}", not is_dead, *[1.0, 2.0, 3.0] * is_dead), node=node)
 
 
 @asynccontextmanager
@@ -145,9 +125,9 @@ async def cluster(api: FakeApiServer, client: ApiClient) -> AsyncIterator[Cluste
 async def test_a_controller_that_has_not_read_the_moves_yet_leaves_their_published_holds(cluster: Cluster) -> None:
     await cluster.cover()
     hold = Hold("edge-2", "rs-web", Resources(pods=1), 2**40, move_hold_uid("web"))
-    cluster.healing.recovery._replacement = Moving(lambda: (hold,))
+    cluster.healing.recovery._replacement = SimpleNamespace(holds=(hold,))
     await cluster.step()
-    cluster.healing.recovery._replacement = Moving(lambda: None)
+    cluster.healing.recovery._replacement = SimpleNamespace(holds=None)
     await cluster.step()
     assert (await cluster.published.read()).recovery.holds == (hold,)
 
@@ -282,6 +262,6 @@ async def test_a_refused_placeholder_leaves_the_pod_uncovered_with_the_refusal(c
     assert "exceeded quota: room" in cluster.events()["NoBackup"]
     await cluster.step()
     assert [each.reason for each in cluster.healing.backups.coverage.values()] == [coverage.reason]
-    assert not cluster.nodes_of_placeholders()
+    assert [(each.verb, each.path) for each in cluster.api.requests].count(("create", PLACEHOLDERS)) == 1
     cluster.ahead = 31.0
     await cluster.cover()

@@ -1,26 +1,41 @@
-"""Pods with a delay bound that wait are counted, and each gets one Event for each thing that can be said of it."""
+"""Pods with a delay bound get Events: for each thing that can be said of one that waits, and for a missed bound."""
 
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from controller.pods import PATIENCE_SECONDS, RECHECK_SECONDS, REPEAT_SECONDS, WaitingPodReporter, WatchedPod
+from controller.pods import (
+    PATIENCE_SECONDS,
+    RECHECK_SECONDS,
+    REPEAT_SECONDS,
+    UncheckedPodReporter,
+    WaitingPodReporter,
+    WatchedPod,
+)
 from controller.policies import GRACE_SECONDS, MissingPolicyReporter
 from leadsman.decision.inputs import TasPolicies
 from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem, RefusedPolicy, TasPolicy
 from leadsman.kube.bounded_metadata import BoundedLabels
+from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
 from leadsman.kube.objects import ObjectMeta, PartialObjectMetadata
+from leadsman.planning.bounded_pods import HOLD_SECONDS, BoundResult
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.testbed.api_objects import parse_path
 from tests.controller.followed import Told, listed, node_cache, tools, waiting_pod
 from tests.leadsman.planning.measured import measured
+from tests.testbed.background import running
 from tests.testbed.scripted_api_server import FakeApiServer
 from tests.waiting import until
 
 EVENTS = "/apis/events.k8s.io/v1/namespaces/shop/events"
 START = datetime(2026, 11, 22, 10, tzinfo=UTC)
+
+
+def events(api: FakeApiServer) -> list[dict[str, Any]]:
+    return list(api.objects.all(parse_path(EVENTS)))
 
 
 def pending(name: str, labels: dict[str, str], reason: str = "Unschedulable") -> WatchedPod:
@@ -44,39 +59,86 @@ class Waiting:
         self.pending.current = {("shop", pod.metadata.name): pod for pod in self.pods}
         await self.reporter.turn()
 
-    def events(self) -> list[dict[str, Any]]:
-        return list(self.api.objects.all(parse_path(EVENTS)))
 
-
-async def test_a_pod_that_waits_gets_an_event_with_the_bound_and_the_nearest_node(
+async def test_a_pod_that_waits_gets_one_event_with_the_bound_and_the_nearest_node_and_one_more_when_that_is_another(
     api: FakeApiServer, recorder: EventWriter
 ) -> None:
     waiting = Waiting(api, recorder)
     await waiting.after(0.0)
-    assert waiting.events() == []
+    assert events(waiting.api) == []
     await waiting.after(PATIENCE_SECONDS)
-    await until(lambda: len(waiting.events()) == 1)
-    (event,) = waiting.events()
+    await until(lambda: len(events(waiting.api)) == 1)
+    (event,) = events(waiting.api)
     assert (event["reason"], event["type"], event["regarding"]["name"]) == ("BoundWaiting", "Warning", "cart")
     assert "the nearest, near, is 12.5 ms away, 2.5 ms too far" in event["note"]
-
-
-async def test_the_same_is_said_once_while_the_event_lasts_and_another_nearest_node_at_the_next_look(
-    api: FakeApiServer, recorder: EventWriter
-) -> None:
-    waiting = Waiting(api, recorder)
-    await waiting.after(0.0)
     for _ in range(3):
-        await waiting.after(RECHECK_SECONDS)
         waiting.rtt_ms["near"] += 1
-    await until(lambda: recorder.written == 1)
+        await waiting.after(RECHECK_SECONDS)
     waiting.rtt_ms = {"near": 90.0, "far": 80.0}
     await waiting.after(RECHECK_SECONDS)
     await until(lambda: recorder.written == 2)
-    assert "the nearest, far, is 80 ms away" in waiting.events()[-1]["note"] + waiting.events()[0]["note"]
+    assert "the nearest, far, is 80 ms away" in events(waiting.api)[-1]["note"] + events(waiting.api)[0]["note"]
     queued = len(recorder._pending)
     await waiting.after(REPEAT_SECONDS)
     assert len(recorder._pending) == queued + 1, "said again when API servers have forgotten it"
+
+
+# Pods that were bound against their bound get one Event; what they were looked at is counted.
+
+
+def bound(node: str, labels: dict[str, str], **meta: Any) -> dict[str, Any]:
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-11-22T10:00:00Z"}
+    return {
+        "metadata": {"labels": labels, "annotations": {"big": "x" * 1000}, **meta},
+        "spec": {"nodeName": node, "containers": [{"name": "main"}]},
+        "status": {"phase": "Running", "conditions": [scheduled]},
+    }
+
+
+class Sweeping:
+    """A reporter that follows the API server, and the time."""
+
+    def __init__(self, api: FakeApiServer, client: ApiClient, recorder: EventWriter | None) -> None:
+        self.api, self.now = api, 100.0
+        inputs = lambda: measured(self.now, {"edge-1": {"far": 80.0, "near": 5.0}})  # noqa: E731
+        given = tools(client, recorder, inputs, clock=lambda: self.now, wall_clock=lambda: 1_795_341_601.0)
+        self.reporter = UncheckedPodReporter(given)
+
+    async def after(self, seconds: float) -> dict[BoundResult, int]:
+        self.now += seconds
+        await self.reporter.turn()
+        return dict(self.reporter.results)
+
+
+@pytest.fixture
+async def sweeping(api: FakeApiServer, client: ApiClient, recorder: EventWriter) -> AsyncIterator[Sweeping]:
+    api.put("/api/v1/namespaces/shop/pods/wrong", bound("far", {"delay_edge-1": "25"}))
+    api.put("/api/v1/namespaces/shop/pods/right", bound("near", {"delay_edge-1": "25"}))
+    api.put("/api/v1/namespaces/shop/pods/free", bound("far", {"app": "x"}))
+    one = Sweeping(api, client, recorder)
+    async with running(one.reporter.reflector.run()):
+        await until(one.reporter.reflector.loaded.is_set)
+        yield one
+
+
+async def test_a_pod_that_was_bound_against_its_bound_gets_an_event_that_says_so(sweeping: Sweeping) -> None:
+    assert await sweeping.after(0.0) == {BoundResult.KEPT: 1}
+    assert await sweeping.after(HOLD_SECONDS) == {BoundResult.KEPT: 1, BoundResult.UNCHECKED: 1}
+    await until(lambda: len(events(sweeping.api)) == 1)
+    (event,) = events(sweeping.api)
+    assert (event["reason"], event["type"], event["regarding"]["name"]) == ("BoundUnchecked", "Warning", "wrong")
+    assert event["note"].startswith("bound to node far against its delay bound: 80 ms from edge-1")
+
+
+async def test_a_pod_that_was_bound_well_gets_an_event_with_its_delay_where_that_is_switched_on(
+    sweeping: Sweeping,
+) -> None:
+    sweeping.reporter._tells_placements = True
+    await sweeping.after(0.0)
+    await until(lambda: len(events(sweeping.api)) == 1)
+    (event,) = events(sweeping.api)
+    assert (event["reason"], event["type"], event["regarding"]["name"]) == ("BoundKept", "Normal", "right")
+    assert event["note"].startswith("bound to node near: 5 ms from edge-1")
 
 
 # Pods that name a telemetry policy which does not exist get one Event.

@@ -6,7 +6,6 @@ from pathlib import Path
 import aiohttp
 
 from controller.pods import Requeuer
-from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.client import ApiClient
 from leadsman.kube.names import RETRIED_AT_ANNOTATION
 from leadsman.runtime.token_bucket import TokenBucket
@@ -18,12 +17,6 @@ from tests.testbed.scripted_api_server import FakeApiServer
 from tests.waiting import until
 
 PODS = "/api/v1/namespaces/ns/pods"
-REFUSED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-
-
-def waiting(api: FakeApiServer, **labels: str) -> None:
-    pod = {"metadata": {"labels": labels}, "spec": {}, "status": {"phase": "Pending", "conditions": [REFUSED]}}
-    api.put(f"{PODS}/waiting", pod)
 
 
 def db(api: FakeApiServer, node: str = "") -> None:
@@ -45,7 +38,9 @@ async def test_a_pod_bound_to_a_workload_is_woken_when_that_is_placed(api: FakeA
     metadata.write_text('{"n1": 0, "n2": 1}')
     for name in ("n1", "n2"):
         api.put(f"/api/v1/nodes/{name}", {"metadata": {}})
-    waiting(api, delay_db="5")
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    status = {"phase": "Pending", "conditions": [refused]}
+    api.put(f"{PODS}/waiting", {"metadata": {"labels": {"delay_db": "5"}}, "spec": {}, "status": status})
     db(api)
     async with started(api, delays=DelaySettings(matrix=matrix, metadata=metadata)) as port:
         async with asyncio.timeout(60), aiohttp.ClientSession() as session:
@@ -69,18 +64,13 @@ async def looked_seconds(session: aiohttp.ClientSession, port: int) -> float:
 NODES = ("a", "b", "c")
 
 
-def inputs(**to_a: float) -> DecisionInputs:
-    """to_a: node → its RTT to node a, in ms."""
-    return measured(100.0, {"a": to_a})
-
-
 async def test_touches_are_rate_limited(client: ApiClient, api: FakeApiServer) -> None:
     for node in NODES:
         api.put(f"/api/v1/nodes/{node}", {"metadata": {}})
-    found, pods = [inputs(b=80.0, c=80.0)], listed({("ns", "p"): waiting_pod(labels={"delay_a": "25"})})
-    one = Requeuer(tools(client, Told(), lambda: found[0]), pods, node_cache(*NODES), TokenBucket(1e-9, 1))
+    found, pods = measured(100.0, {"a": {"b": 80.0, "c": 80.0}}), listed({1: waiting_pod(labels={"delay_a": "25"})})
+    one = Requeuer(tools(client, Told(), lambda: found), pods, node_cache(*NODES), TokenBucket(1e-9, 1))
     await one.turn()
-    found[0] = inputs(b=5.0, c=80.0)
+    found = measured(100.0, {"a": {"b": 5.0, "c": 80.0}})
     await one.turn()
     assert touched(api) == ["a"], "the second waits for its turn"
     one._rate = TokenBucket(1e9, 1)

@@ -115,7 +115,10 @@ class AgentCluster(ABC):
 
     def is_settled(self) -> bool:
         """Whether every node is healthy, and every agent says that it hears all others."""
-        return self.health().get("reasons") == {"NodeReachable": len(NODES)} and self._all_heard()
+        if self.health().get("reasons") != {"NodeReachable": len(NODES)}:
+            return False
+        reports = [one for key, one in records(self.etcd, NODES_PREFIX).items() if key.endswith("/reachability")]
+        return sum(report.get("answering", 0) == len(NODES) - 1 for report in reports) == len(NODES)
 
     # What is done to it.
 
@@ -211,7 +214,7 @@ class AgentCluster(ABC):
         """Seconds that it took. AssertionError names what did not come."""
         began = time.monotonic()
         while not condition():
-            assert time.monotonic() - began < seconds, f"not within {seconds:g} s: {what}; {self._troubled()}"
+            assert time.monotonic() - began < seconds, f"not within {seconds:g} s: {what}; {self.troubled()}"
             time.sleep(0.1)
         return time.monotonic() - began
 
@@ -254,14 +257,6 @@ class AgentCluster(ABC):
                 process.send_signal(signal.SIGCONT)
                 process.kill()
             process.wait()
-
-    def _all_heard(self) -> bool:
-        found = records(self.etcd, NODES_PREFIX)
-        reports = [report for key, report in found.items() if key.endswith("/reachability")]
-        return sum(report.get("answering", 0) == len(NODES) - 1 for report in reports) == len(NODES)
-
-    def _troubled(self) -> str:
-        return "; ".join(f"{node}: {one['reason']}: {one['message']}" for node, one in self.troubled().items())
 
     def _get(self, path: str) -> dict[str, Any]:
         try:

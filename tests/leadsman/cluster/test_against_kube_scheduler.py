@@ -6,7 +6,6 @@ nodes that pass every plugin of kube-scheduler, which is the answer; it refuses 
 
 import json
 import threading
-import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -22,11 +21,11 @@ from tests.leadsman.cluster import random_objects
 from tests.leadsman.cluster.random_objects import NAMESPACES, Object
 from tests.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
 from tests.testbed.kube_scheduler import KubeScheduler
+from tests.waiting import blocked_until
 
 pytestmark = pytest.mark.slow
 
 NODES, PLACED, PENDING, VOLUMES = 12, 24, 30, 6
-WITHIN_SECONDS = 60.0
 
 OLDEST_MINOR = 27
 """Older ones count other pods for topology spread: 1.20 also those on nodes that the pod's node affinity excludes, and
@@ -91,7 +90,7 @@ def test_the_model_allows_exactly_the_nodes_that_kube_scheduler_does(
     cluster = read_objects(api)
     pending = [pod for pod in cluster.unbound_pods if pod.name.startswith("q")]
     with scheduler:  # Started after all objects are there: what it judges first, it judges on all of them.
-        _wait_until_judged(api, len(pending))
+        blocked_until(lambda: _is_judged(api, len(pending)), f"kube-scheduler judged {len(pending)} pods")
     verdicts = [(pod, Feasibility(cluster, pod)) for pod in pending]
     differing = [
         f"{pod.name} on {node}: {verdict.refusals(node) or 'allowed'}, unlike kube-scheduler: {pod}"
@@ -145,16 +144,11 @@ def read_objects(api: KubeApiServer) -> Cluster:
     return read_cluster(json.dumps({"items": items}).encode())
 
 
-def _wait_until_judged(api: KubeApiServer, pods: int) -> None:
+def _is_judged(api: KubeApiServer, pods: int) -> bool:
     """kube-scheduler writes the condition PodScheduled after it has judged a pod, also one that fits nowhere."""
-    deadline = time.monotonic() + WITHIN_SECONDS
-    while True:
-        listed = api.call("GET", "/api/v1/pods")["items"]
-        conditions = [each["type"] for pod in listed for each in pod["status"].get("conditions", ())]
-        if conditions.count("PodScheduled") >= pods:
-            return
-        assert time.monotonic() < deadline, f"kube-scheduler judged {conditions.count('PodScheduled')} of {pods} pods"
-        time.sleep(0.1)
+    listed = api.call("GET", "/api/v1/pods")["items"]
+    conditions = [each["type"] for pod in listed for each in pod["status"].get("conditions", ())]
+    return conditions.count("PodScheduled") >= pods
 
 
 def _empty(api: KubeApiServer, cluster: Cluster) -> None:

@@ -35,6 +35,7 @@ from leadsman.cluster.model import (
 from leadsman.cluster.quotas import quota_refusals
 from leadsman.cluster.resources import ContainerRequest, Resources, pod_requests
 from leadsman.cluster.scheduling import Feasibility
+from tests.leadsman.planning.moves.movable_pods import of_app
 
 ROOM = Resources(1000, 1000, 10)
 
@@ -50,12 +51,8 @@ def pod(uid: str, on: str = UNBOUND, *, app: str = "web", **more: Any) -> Cluste
     return ClusterPod(uid, "default", uid, on, labels={"app": app}, **more)
 
 
-def app(*names: str) -> LabelSelector:
-    return LabelSelector((Requirement("app", Operator.IN, names),))
-
-
-def near(key: str, *names: str) -> PodAffinityTerm:
-    return PodAffinityTerm(key, app(*names), ("default",))
+def near(key: str, name: str) -> PodAffinityTerm:
+    return PodAffinityTerm(key, of_app(name), ("default",))
 
 
 def test_every_reason_is_given() -> None:
@@ -118,7 +115,7 @@ def test_pods_that_are_there_keep_others_away() -> None:
     assert Feasibility(cluster, pod("p", app="db")).nodes == ("c", "d")
 
 
-SPREAD = TopologySpread("zone", 1, app("web"))
+SPREAD = TopologySpread("zone", 1, of_app("web"))
 
 
 @pytest.mark.parametrize(

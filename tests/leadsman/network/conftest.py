@@ -9,7 +9,7 @@ from leadsman.network.estimates import NetworkEstimates
 from leadsman.network.fitting import FitBudget, fit_network
 from leadsman.network.measured_pairs import Floats, MeasuredPairs
 from leadsman.simulator.generated_cluster import GeneratedNetwork, rack_network
-from tests.holdout import sample_pairs
+from tests.holdout import EstimateAccuracy, held_out_pairs, measure_accuracy, sample_pairs
 
 QUICK = FitBudget(members=4, steps=150, landmarks=64, calibration_rounds=2)
 """A fit for tests of anything but accuracy."""
@@ -18,6 +18,12 @@ QUICK = FitBudget(members=4, steps=150, landmarks=64, calibration_rounds=2)
 def seen(rtt_ms: Floats) -> MeasuredPairs:
     """What is measured of it."""
     return sample_pairs(rtt_ms, 16, np.random.default_rng(0))
+
+
+def accuracy(estimates: NetworkEstimates, rtt_ms: Floats) -> EstimateAccuracy:
+    """By the pairs that were not measured."""
+    one, other = held_out_pairs(rtt_ms, estimates.pairs)
+    return measure_accuracy(*estimates.between(one, other)[:3], rtt_ms[one, other])
 
 
 def matrix(name: str) -> Floats:

@@ -6,13 +6,8 @@ import pytest
 from leadsman.network.estimates import NetworkEstimates
 from leadsman.network.fitting import fit_network
 from leadsman.network.measured_pairs import Floats
-from tests.holdout import EstimateAccuracy, held_out_pairs, measure_accuracy
-from tests.leadsman.network.conftest import QUICK, seen
-
-
-def result(estimates: NetworkEstimates, rtt_ms: Floats) -> EstimateAccuracy:
-    one, other = held_out_pairs(rtt_ms, estimates.pairs)
-    return measure_accuracy(*estimates.between(one, other)[:3], rtt_ms[one, other])
+from tests.holdout import held_out_pairs
+from tests.leadsman.network.conftest import QUICK, accuracy, seen
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +16,7 @@ def full(planetlab: Floats) -> NetworkEstimates:
 
 
 def test_errors_and_intervals_on_planetlab(full: NetworkEstimates, planetlab: Floats) -> None:
-    median, high, covered = result(full, planetlab)
+    median, high, covered = accuracy(full, planetlab)
     assert median < 0.053
     assert high < 0.24
     assert 0.88 <= covered <= 0.92
@@ -39,7 +34,7 @@ def test_intervals_hold_for_near_and_for_far_pairs(
 
 def test_intervals_hold_both_directions_of_devices_that_are_not_symmetric(seattle: Floats) -> None:
     estimates = fit_network(seen(seattle), np.random.default_rng(0))
-    assert 0.88 <= result(estimates, seattle).interval_coverage <= 0.92
+    assert 0.88 <= accuracy(estimates, seattle).interval_coverage <= 0.92
 
 
 def test_intervals_are_wider_around_a_node_that_is_noisy_by_itself(planetlab: Floats) -> None:

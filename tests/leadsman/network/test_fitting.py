@@ -9,16 +9,11 @@ from leadsman.network.fitting import FitBudget, carry_over, changed_share, fit_b
 from leadsman.network.measured_pairs import Floats, MeasuredPairs, build_pairs
 from leadsman.simulator.generated_cluster import GeneratedNetwork, random_peers
 from tests.holdout import held_out_pairs, measure_accuracy
-from tests.leadsman.network.conftest import QUICK, seen
+from tests.leadsman.network.conftest import QUICK, accuracy, seen
 
 
 def fitted(found: MeasuredPairs, before: NetworkEstimates | None = None, **more: Any) -> NetworkEstimates:
     return fit_network(found, np.random.default_rng(0), before=before, budget=QUICK, **more)
-
-
-def median_error(estimates: NetworkEstimates, rtt_ms: Floats) -> float:
-    one, other = held_out_pairs(rtt_ms, estimates.pairs)
-    return measure_accuracy(*estimates.between(one, other)[:3], rtt_ms[one, other]).median_relative_error
 
 
 def made(nodes: int, *found: tuple[int, int, float]) -> MeasuredPairs:
@@ -70,7 +65,7 @@ def test_a_warm_start_is_as_good_as_a_cold_one_with_fewer_than_half_of_its_steps
 ) -> None:
     warm = fitted(seen(part), part_fit)
     assert QUICK.warm_descent.steps < QUICK.steps / 2
-    assert median_error(warm, part) < median_error(part_fit, part) * 1.1
+    assert accuracy(warm, part).median_relative_error < accuracy(part_fit, part).median_relative_error * 1.1
 
 
 def test_a_node_that_joins_begins_beside_its_nearest_peer() -> None:
@@ -123,18 +118,12 @@ def test_a_fit_spends_no_more_than_its_budget_at_any_size(nodes: int) -> None:
     assert budget.landmarks <= nodes
 
 
-def drawn(count: int, seed: int) -> tuple[ErrorPredictors, np.ndarray]:
-    """Errors with heavy tails, twice the spread that is foretold, and 5 % too high a middle."""
-    rng = np.random.default_rng(seed)
-    spread = np.exp(rng.normal(-3, 1, count))
-    signs = ErrorPredictors(rng.normal(4, 1, count), spread, np.full(count, 0.1), np.full(count, 0.2))
-    return signs, 0.05 + 2 * spread * rng.standard_t(3, count)
-
-
 def apart(count: int, seed: int) -> tuple[ErrorPredictors, np.ndarray]:
-    """Two directions of each pair, one after the other, that have nothing to do with each other."""
-    signs, _ = drawn(count, seed)
-    return ErrorPredictors(*(np.tile(one, 2) for one in signs)), np.random.default_rng(seed).standard_t(3, 2 * count)
+    """Two directions of each pair, one after the other, that have nothing to do with each other; with heavy tails."""
+    rng = np.random.default_rng(seed)
+    spread, tails = np.exp(rng.normal(-3, 1, count)), np.random.default_rng(seed).standard_t(3, 2 * count)
+    signs = rng.normal(4, 1, count), spread, np.full(count, 0.1), np.full(count, 0.2)
+    return ErrorPredictors(*(np.tile(one, 2) for one in signs)), tails
 
 
 def test_the_slower_direction_is_beyond_the_upper_end_in_one_of_twenty() -> None:

@@ -11,17 +11,16 @@ from leadsman.network.former_pairs import FormerPairs, former_pairs
 from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs, build_pairs
 from leadsman.simulator.generated_cluster import random_peers
 from tests.holdout import held_out_pairs, measure_accuracy, sample_pairs
-from tests.leadsman.network.conftest import QUICK
+from tests.leadsman.network.conftest import QUICK, accuracy
 
 
-def ring(nodes: int, step: int, rtt_ms: float | Floats = 10.0) -> MeasuredPairs:
-    """Each node with the one so many places further, in both directions."""
+def ring(nodes: int, step: int, rtt_ms: float | Floats = 10.0, *, mutual: bool = True) -> MeasuredPairs:
+    """Each node with the one so many places further; mutual: which measures it too."""
     one: Indices = np.arange(nodes)
-    other = (one + step) % nodes
-    values = np.broadcast_to(np.asarray(rtt_ms, float), (nodes,))
-    return build_pairs(
-        nodes, np.concatenate([one, other]), np.concatenate([other, one]), np.concatenate([values, values])
-    )
+    other, values = (one + step) % nodes, np.broadcast_to(np.asarray(rtt_ms, float), (nodes,))
+    if not mutual:
+        return build_pairs(nodes, one, other, values)
+    return build_pairs(nodes, np.concatenate([one, other]), np.concatenate([other, one]), np.tile(values, 2))
 
 
 def test_the_newest_of_several_counts() -> None:
@@ -36,18 +35,13 @@ def test_an_interval_is_as_wide_as_pairs_that_are_still_measured_have_changed() 
     assert np.exp(found.high) == pytest.approx(np.full(109, 10.0 * factors[-5]), rel=1e-4)
 
 
-def one_way(nodes: int, step: int, rtt_ms: float | Floats = 10.0) -> MeasuredPairs:
-    """Each node with the one so many places further, which does not measure it."""
-    one: Indices = np.arange(nodes)
-    return build_pairs(nodes, one, (one + step) % nodes, np.broadcast_to(np.asarray(rtt_ms, float), (nodes,)))
-
-
 def test_a_pair_measured_in_one_direction_may_be_as_far_off_as_the_other_direction_is_elsewhere() -> None:
-    steady, slower = one_way(109, 3), 10.0 * np.geomspace(1.0, 4.0, 109)
+    gone, also_gone, steady = (ring(109, step, mutual=False) for step in (1, 2, 3))
+    slower = 10.0 * np.geomspace(1.0, 4.0, 109)
     one: Indices = np.arange(109)
     there_and_back = np.concatenate([one, (one + 1) % 109]), np.concatenate([(one + 1) % 109, one])
     now = build_pairs(109, *there_and_back, np.concatenate([np.full(109, 10.0), slower])).union(steady)
-    found = former_pairs([one_way(109, 1).union(one_way(109, 2)).union(steady)], now)
+    found = former_pairs([gone.union(also_gone).union(steady)], now)
     assert np.exp(found.high) == pytest.approx(np.full(109, slower[-5]), rel=1e-4)
 
 
@@ -61,10 +55,8 @@ def test_intervals_contain_the_value_then_and_have_no_unit(
     then_ms: Floats, now_ms: Floats, times: float, mutual: bool
 ) -> None:
     def found(unit: float) -> FormerPairs:
-        shape = ring if mutual else one_way
-        return former_pairs(
-            [shape(30, 1, then_ms * unit).union(shape(30, 2, then_ms * unit))], ring(30, 1, now_ms * unit)
-        )
+        before = [ring(30, step, then_ms * unit, mutual=mutual) for step in (1, 2)]
+        return former_pairs([before[0].union(before[1])], ring(30, 1, now_ms * unit))
 
     plain, scaled = found(1.0), found(times)
     assert (plain.low <= plain.pairs.log_ms).all()
@@ -81,9 +73,7 @@ def test_remembered_pairs_make_estimates_better_and_intervals_go_on_holding(part
     seen, before = sample_pairs(now, 12, rng), sample_pairs(part, 16, rng)
     former = former_pairs([before], seen)
     plain, better = (fit_network(seen, np.random.default_rng(0), budget=QUICK, former=each) for each in (None, former))
-    one, other = held_out_pairs(now, seen)
-    truth = now[one, other]
-    ours, theirs = (measure_accuracy(*each.between(one, other)[:3], truth) for each in (better, plain))
+    ours, theirs = (accuracy(each, now) for each in (better, plain))
     assert ours.p90_relative_error < theirs.p90_relative_error
     assert 0.86 <= ours.interval_coverage <= 0.94
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from leadsman.network.estimates import MIN_PAIRS, GroupMedians, fit_group_medians
 from leadsman.network.layers import build_layer, group_distances_ms
-from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs, build_pairs
+from leadsman.network.measured_pairs import Floats, MeasuredPairs, build_pairs
 from leadsman.simulator.generated_cluster import rack_network
 
 LIMITS_MS = (0.0, 0.3, 5.0, 25.0, 100.0)
@@ -49,13 +49,9 @@ def test_no_two_groups_could_be_one(delay_ms: Floats, limit_ms: float) -> None:
 
 def test_layers_of_a_region_are_its_racks_and_its_zones() -> None:
     network = rack_network(3, 4, 8, np.random.default_rng(0))
-    by_rack, by_zone = (build_layer(network.rtt_ms, limit_ms) for limit_ms in (0.15, 0.55))
-    assert same_partition(by_rack.group_of, network.rack)
-    assert same_partition(by_zone.group_of, network.zone)
-
-
-def same_partition(one: Indices, other: Indices) -> bool:
-    return bool(np.array_equal(one[:, None] == one, other[:, None] == other))
+    for limit_ms, wanted in ((0.15, network.rack), (0.55, network.zone)):
+        found = build_layer(network.rtt_ms, limit_ms).group_of
+        assert np.array_equal(found[:, None] == found, wanted[:, None] == wanted)
 
 
 def test_a_node_that_joins_is_taken_in_and_the_groups_before_stay() -> None:

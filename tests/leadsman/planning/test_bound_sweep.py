@@ -4,17 +4,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.planning import bounded_pods
 from tests.leadsman.planning.measured import measured
 
 UNIX = 1_800_000_000.0
-
-
-def inputs(now: float, workloads_listed: bool = True, **to_a: float) -> DecisionInputs:
-    """to_a: node → its RTT to node a, in ms."""
-    return measured(now, {"a": to_a}, workloads_listed=workloads_listed)
 
 
 def pod(bound_seconds_ago: float = 1.0, labels: Mapping[str, str] | None = None) -> bounded_pods.BoundPod:
@@ -29,7 +23,9 @@ class Sweeps:
         self.pods, self.memory = [swept], bounded_pods.SweepMemory()
 
     def at(self, now: float, listed: bool = True, **to_a: float) -> bounded_pods.BoundSweep:
-        sweep = bounded_pods.sweep_bound_pods(self.pods, inputs(now, listed, **to_a), self.memory, now, UNIX + now)
+        """to_a: node → its RTT to node a, in ms."""
+        inputs = measured(now, {"a": to_a}, workloads_listed=listed)
+        sweep = bounded_pods.sweep_bound_pods(self.pods, inputs, self.memory, now, UNIX + now)
         self.memory = sweep.memory
         return sweep
 
@@ -39,10 +35,8 @@ def test_a_pod_that_misses_its_bound_for_the_hold_time_was_bound_unchecked() -> 
     assert sweeps.at(0.0, b=80.0).unchecked == ()
     assert sweeps.at(bounded_pods.HOLD_SECONDS - 1, b=80.0).unchecked == ()
     ((_, why),) = sweeps.at(bounded_pods.HOLD_SECONDS, b=80.0).unchecked
-    assert (
-        why
-        == "80 ms from a (measured by a's agent, 1.0 s old), bound 25 ms; a alone reports it, and nobody confirms it"
-    )
+    measured_by_a = "80 ms from a (measured by a's agent, 40 to 160 ms, 1.0 s old), bound 25 ms"
+    assert why == f"{measured_by_a}; a alone reports it, and nobody confirms it"
 
 
 @pytest.mark.parametrize("kept_at", [0.0, 5.0])

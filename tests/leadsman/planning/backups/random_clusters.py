@@ -1,4 +1,4 @@
-"""Random small clusters with bounded pods, by seed: what a backup plan is tried on."""
+"""Random small clusters with bounded pods, by seed: what plans are tried on."""
 
 import random
 from collections.abc import Mapping
@@ -9,21 +9,27 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from leadsman.cluster.constraints import UNCONSTRAINED, PodAffinityTerm, PodConstraints, TopologySpread
-from leadsman.cluster.model import ZONE_LABEL, Cluster, ClusterNode, ClusterPod, cluster_of
+from leadsman.cluster.model import ZONE_LABEL, Cluster, ClusterNode, ClusterPod, DisruptionBudget, cluster_of
 from leadsman.cluster.resources import Resources
+from leadsman.decision.delay.delay_plugins import DelayFilter
 from leadsman.decision.inputs import DecisionInputs, PlacedPod, SourceRow, WorkloadIndex
+from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
 from leadsman.state.snapshot import Snapshot
 from tests.leadsman.planning.moves.movable_pods import of_app, owned_pod
 
 RACK_LABEL = "example.com/rack"
 MIB = 2**20
+PROTECTED = DisruptionBudget("shop", "protected", of_app("a"))
+
+Rtts = Mapping[str, Mapping[str, float]]
+"""Node → node → its round trip in ms."""
 
 
 class Matrix(Struct, frozen=True, eq=False):
-    """A DelayView of a whole matrix: node → node → ms."""
+    """A DelayView of a whole matrix."""
 
-    rtt_ms: Mapping[str, Mapping[str, float]]
+    rtt_ms: Rtts
     source: str = "matrix"
     read_at: float | None = None
     fresh_until: float = float("inf")
@@ -59,10 +65,64 @@ def random_case(seed: int, nodes: int = 6, pods: int = 12, *, constrained: bool 
     return Case(cluster, inputs_of(cluster, matrix))
 
 
-def inputs_of(cluster: Cluster, matrix: Mapping[str, Mapping[str, float]]) -> DecisionInputs:
-    """The decision inputs to the cluster: its workloads where they are, delays from the matrix."""
+def node_bound_case(seed: int, nodes: int = 6, pods: int = 10, placed_ratio: float = 0.5) -> Case:
+    """Delays of 1 to 30 ms between nodes in two zones, and pods of three sizes within 10 to 30 ms of a node."""
+    rng = random.Random(seed)
+    names = [f"node-{number}" for number in range(nodes)]
+    delays = {pair: rng.uniform(1, 30) for pair in ((a, b) for a in names for b in names if a < b)}
+    matrix = {a: {b: delays[min(a, b), max(a, b)] if a != b else 0.0 for b in names} for a in names}
+    size = Resources(8000, 4096 * MIB, 20)
+    labels = {name: {ZONE_LABEL: rng.choice("ab"), RACK_LABEL: rng.choice("12")} for name in names}
+    cluster = cluster_of([ClusterNode(n, labels=labels[n], allocatable=size, ready=True) for n in names], ())
+    for number in range(pods):
+        pod = owned_pod(
+            f"web-{number}",
+            "",
+            Resources(rng.choice((100, 500)), rng.choice((256, 512, 1024)) * MIB, 1),
+            uid=f"uid-{number}",
+            labels={f"delay_{rng.choice(names)}": str(rng.choice((10, 20, 30)))},
+            annotations={"leadsman.dev/backup": rng.choice(("node", "node", "node", "rack", "zone", "none"))},
+            local_volumes=rng.random() < 0.1,
+        )
+        node = rng.choice(names) if rng.random() < placed_ratio else ""
+        fits = node and pod.requests.fits(cluster.free(node))
+        cluster = cluster.with_pod(pod, node if fits else "")
+    return Case(cluster, inputs_of(cluster, matrix))
+
+
+def random_cluster_to_move(seed: int) -> tuple[Cluster, Rtts, ClusterPod | None]:
+    """A case of at most five nodes in which one bounded pod, if there is one, has lost its node and grown."""
+    cluster, inputs = random_case(seed, nodes=5, pods=16)
+    matrix = inputs.delay_views[0].rtt_ms  # type: ignore[attr-defined]
+    bounded = [pod for pod in cluster.pods.values() if any(label.startswith("delay_") for label in pod.labels)]
+    if not bounded:
+        return cluster, matrix, None
+    pending = replace(bounded[seed % len(bounded)], node="", phase="Pending")
+    pending = replace(pending, requests=pending.requests + pending.requests - replace(pending.requests, cpu_millis=0))
+    return cluster.with_pod(pending, ""), matrix, pending
+
+
+def keeps(cluster: Cluster, matrix: Rtts, pod: ClusterPod) -> bool:
+    """Whether the pod keeps its bounds where everything is now, room aside."""
+    info = PodInfo(pod.namespace, pod.name, pod.uid, pod.labels, pod.annotations, pod.workload)
+    return not info.has_delay_bounds or pod.node not in DelayFilter().refusals(
+        info, tuple(cluster.nodes), inputs_of(cluster, matrix)
+    )
+
+
+def loses_nothing(before: Cluster, after: Cluster, matrix: Rtts, moved: set[str]) -> bool:
+    """Whether the moved pods keep their bounds afterwards, and the others those that they kept before."""
+    return all(
+        keeps(after, matrix, pod)
+        for uid, pod in after.pods.items()
+        if pod.node and (uid in moved or keeps(before, matrix, before.pods[uid]))
+    )
+
+
+def inputs_of(cluster: Cluster, matrix: Rtts) -> DecisionInputs:
+    """The decision inputs to the cluster: its workloads where they have a node, delays from the matrix."""
     placed: dict[tuple[str, str], dict[str, tuple[PlacedPod, ...]]] = {}
-    for pod in cluster.pods.values():
+    for pod in filter(lambda each: each.node, cluster.pods.values()):
         kind, _, name = pod.workload.partition("/")
         kinds = placed.setdefault((pod.namespace, name), {})
         kinds[kind] = (*kinds.get(kind, ()), PlacedPod(pod.name, pod.node))

@@ -155,23 +155,20 @@ def test_a_name_too_long_for_a_label_is_hashed_and_recognised() -> None:
 
 # A pod is covered when its room is held, and not a moment earlier.
 
-EDGE = ClusterNode("edge-2", allocatable=Resources(4000, 2**33, 20))
 ROOM = Resources(100, 2**30, 1)
-PLAN = BackupPlan({"web": Backup("edge-2", ())}, {"edge-2": ROOM})
+PLAN = BackupPlan({"web": Backup("edge-1", ())}, {"edge-1": ROOM})
 
 
 @pytest.mark.parametrize(
     ("placeholder_on", "problems", "said", "state"),
     [
-        ("edge-2", {}, "", CoverageState.COVERED),
-        ("", {}, "node edge-2 does not hold its room yet: cpu, memory, pods missing", CoverageState.WAITING),
-        (None, {"edge-2": "quota exceeded"}, "quota exceeded", CoverageState.UNCOVERED),
+        ("edge-1", {}, "", CoverageState.COVERED),
+        ("", {}, "node edge-1 does not hold its room yet: cpu, memory, pods missing", CoverageState.WAITING),
+        (None, {"edge-1": "quota exceeded"}, "quota exceeded", CoverageState.UNCOVERED),
     ],
 )
 def test_a_pod_is_covered_once_the_placeholder_is_bound(
     placeholder_on: str | None, problems: dict[str, str], said: str, state: CoverageState
 ) -> None:
-    labels = {"leadsman.dev/placeholder": "edge-2"}
-    holding = [ClusterPod("hold", "leadsman-placeholders", "hold", placeholder_on or "", requests=ROOM, labels=labels)]
-    cluster = cluster_of([EDGE], [] if placeholder_on is None else holding)
-    assert coverage_of(cluster, PLAN, problems) == {"web": Coverage("edge-2", said, state)}
+    holding = [] if placeholder_on is None else [placeholder("hold", ROOM, placeholder_on)]
+    assert coverage_of(cluster_of([NODE], holding), PLAN, problems) == {"web": Coverage("edge-1", said, state)}

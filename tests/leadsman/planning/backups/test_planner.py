@@ -1,6 +1,5 @@
 """A covered pod survives each failure it is covered against; an uncovered one says why."""
 
-from collections.abc import Mapping
 from itertools import combinations
 from typing import Any
 
@@ -23,28 +22,17 @@ SETTINGS = BackupSettings(rack_label=RACK_LABEL)
 NEAR, FAR = 1.0, 50.0
 
 
-def lost_in(seed: int, *, constrained: bool = False) -> tuple[int, Mapping[str, str]]:
-    """How many pods the plan of a random cluster covers, and which of them are lost in any one failure."""
-    situation = Situation(*random_case(seed, constrained=constrained))
-    plan = plan_backups(situation, SETTINGS)
-    return len(plan.backups), broken_promises(situation, plan, RACK_LABEL)
-
-
 @pytest.mark.parametrize("first_seed", range(0, 160, 40))
 @pytest.mark.parametrize("constrained", [False, True])
 def test_no_covered_pod_of_random_clusters_is_lost_in_any_single_failure(first_seed: int, constrained: bool) -> None:
     covered = 0
-    for seed in range(first_seed, first_seed + 40):
-        count, lost = lost_in(seed, constrained=constrained)
-        assert not lost, f"seed {seed}"
-        covered += count
+    # 5266: the pod that a backup is bound to breaks its own bound where it is, and keeps it on its backup.
+    for seed in (5266, *range(first_seed, first_seed + 40)):
+        situation = Situation(*random_case(seed, constrained=constrained))
+        plan = plan_backups(situation, SETTINGS)
+        assert not broken_promises(situation, plan, RACK_LABEL), f"seed {seed}"
+        covered += len(plan.backups)
     assert covered > 30
-
-
-def test_moving_a_replica_s_backup_breaks_no_backup_that_is_bound_to_it() -> None:
-    """A cluster in which the bound pod breaks its bound where it stands now, and keeps it on its backup."""
-    _, lost = lost_in(5266)
-    assert not lost
 
 
 def test_a_backup_is_taken_back_that_pods_covered_later_leave_no_place() -> None:

@@ -179,10 +179,7 @@ class EveryPacking:
 
 
 def _sum(pods: Sequence[ClusterPod]) -> Resources:
-    total = ZERO
-    for pod in pods:
-        total += pod.requests
-    return total
+    return sum((pod.requests for pod in pods), ZERO)
 
 
 def _get_along(pods: Sequence[ClusterPod]) -> bool:

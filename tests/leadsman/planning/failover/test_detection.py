@@ -106,11 +106,9 @@ class World:
                 self._report(node, number)
             elif self.now - self._reported_at[node] > EXPIRY_SECONDS:
                 self.states.pop(node, None)
-            if self.api_answers and node not in self.unrenewed and self._renews(number):
+            renews = (self.now + number * self.renewal_stagger) % RENEW_SECONDS == 0
+            if self.api_answers and node not in self.unrenewed and renews:
                 self.leases[node] = LeaseView(LEASE_SECONDS, self.now)
-
-    def _renews(self, number: int) -> bool:
-        return (self.now + number * self.renewal_stagger) % RENEW_SECONDS == 0
 
     def _report(self, node: str, number: int) -> None:
         old = self.states.get(node)

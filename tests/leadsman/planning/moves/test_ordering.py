@@ -1,9 +1,8 @@
 """The order of moves: each prefix is safe by the code that judges placements and failures, and cycles are broken."""
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -16,18 +15,15 @@ from leadsman.planning.backups.backup_plan import BackupSettings, FailureDomains
 from leadsman.planning.moves.ordering import Ordering, Wish, order_moves
 from leadsman.planning.moves.search import why_never_moved
 from leadsman.planning.situation import Situation
-from tests.leadsman.planning.backups.random_clusters import RACK_LABEL, inputs_of, random_case
+from tests.leadsman.planning.backups.random_clusters import PROTECTED, RACK_LABEL, Rtts, inputs_of, keeps, random_case
 from tests.leadsman.planning.moves.movable_pods import node, pods_of
-from tests.leadsman.planning.moves.random_clusters_to_move import PROTECTED, keeps
 
 SETTINGS = BackupSettings(rack_label=RACK_LABEL)
 SEEDS = range(120)
 
-Matrix = Mapping[str, Mapping[str, float]]
-
 
 @cache
-def random_order(seed: int) -> tuple[Cluster, Matrix, list[Wish], Ordering]:
+def random_order(seed: int) -> tuple[Cluster, Rtts, list[Wish], Ordering]:
     """Up to eight pods that are to go to random other nodes; no eviction of workload a is allowed in every third."""
     cluster, inputs = random_case(seed, nodes=6, pods=16, constrained=seed % 2 == 0)
     matrix = inputs.delay_views[0].rtt_ms  # type: ignore[attr-defined]
@@ -87,8 +83,8 @@ def test_each_wish_is_fulfilled_or_left_out_with_a_reason(seed: int) -> None:
 pod = pods_of(5)
 
 
-def ordered(cluster: Cluster, *wishes: Wish, matrix: Matrix | None = None, **more: Any) -> Ordering:
-    return order_moves(Situation(cluster, inputs_of(cluster, matrix or {})), wishes, BackupSettings(), **more)
+def ordered(cluster: Cluster, *wishes: Wish) -> Ordering:
+    return order_moves(Situation(cluster, inputs_of(cluster, {})), wishes, BackupSettings())
 
 
 def test_a_cycle_is_left_out_and_said() -> None:

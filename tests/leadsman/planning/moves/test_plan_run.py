@@ -29,7 +29,6 @@ from tests.leadsman.planning.moves.movable_pods import node, pods_of
 from tests.leadsman.planning.moves.test_ordering import random_order
 from tests.leadsman.planning.replacement.simulated_cluster import GRACE_SECONDS, SimulatedCluster
 
-PLANS_ONLY = ReplacementSettings(mends=False)
 NOW = 1000.0
 
 
@@ -39,8 +38,8 @@ pod = pods_of(5)
 class Story(SimulatedCluster):
     """kube-scheduler puts a moved pod where the extender steers it: to the node that is held for it, if it may."""
 
-    def __init__(self, cluster: Cluster, plan: MovePlan, settings: ReplacementSettings = PLANS_ONLY) -> None:
-        super().__init__(cluster, {}, settings, self.steered)
+    def __init__(self, cluster: Cluster, plan: MovePlan) -> None:
+        super().__init__(cluster, {}, ReplacementSettings(mends=False), self.steered)
         self.handed_over = HandedOverPlan(plan)
         self.steers = True
 

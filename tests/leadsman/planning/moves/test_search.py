@@ -8,14 +8,12 @@ from leadsman.cluster.model import Cluster, ClusterPod
 from leadsman.cluster.scheduling import Feasibility
 from leadsman.planning.moves.search import Search, why_never_moved
 from leadsman.planning.situation import Situation
-from tests.leadsman.planning.backups.random_clusters import inputs_of
-from tests.leadsman.planning.moves.random_clusters_to_move import loses_nothing, placed_only, random_cluster
-from tests.leadsman.planning.replacement.simulated_cluster import Matrix
+from tests.leadsman.planning.backups.random_clusters import Rtts, inputs_of, loses_nothing, random_cluster_to_move
 
 SEEDS = range(100)
 
 
-def places(cluster: Cluster, matrix: Matrix, pod: ClusterPod) -> Iterator[str]:
+def places(cluster: Cluster, matrix: Rtts, pod: ClusterPod) -> Iterator[str]:
     """By trying every node."""
     for node in cluster.nodes:
         after = cluster.with_pod(pod, node)
@@ -27,7 +25,7 @@ def places(cluster: Cluster, matrix: Matrix, pod: ClusterPod) -> Iterator[str]:
             yield node
 
 
-def room_moves(cluster: Cluster, matrix: Matrix, pending: ClusterPod) -> Iterator[tuple[str, str]]:
+def room_moves(cluster: Cluster, matrix: Rtts, pending: ClusterPod) -> Iterator[tuple[str, str]]:
     """By trying every other pod on every other node."""
     for moved in cluster.pods.values():
         if not moved.node or why_never_moved(moved):
@@ -44,13 +42,13 @@ def room_moves(cluster: Cluster, matrix: Matrix, pending: ClusterPod) -> Iterato
                 yield moved.uid, node
 
 
-def search_of(cluster: Cluster, matrix: Matrix) -> Search:
-    return Search(Situation(cluster, inputs_of(placed_only(cluster), matrix)), lambda *_: False)
+def search_of(cluster: Cluster, matrix: Rtts) -> Search:
+    return Search(Situation(cluster, inputs_of(cluster, matrix)), lambda *_: False)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_room_is_found_exactly_where_trying_every_single_move_finds_it(seed: int) -> None:
-    cluster, matrix, pending = random_cluster(seed)
+    cluster, matrix, pending = random_cluster_to_move(seed)
     if pending is not None:
         found = search_of(cluster, matrix).room_for(pending, why_never_moved)
         possible = set(room_moves(cluster, matrix, pending))
@@ -60,7 +58,7 @@ def test_room_is_found_exactly_where_trying_every_single_move_finds_it(seed: int
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_new_place_is_found_exactly_where_trying_every_node_finds_one(seed: int) -> None:
-    cluster, matrix, _ = random_cluster(seed)
+    cluster, matrix, _ = random_cluster_to_move(seed)
     search = search_of(cluster, matrix)
     for pod in cluster.pods.values():
         if pod.node:

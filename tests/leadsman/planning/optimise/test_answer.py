@@ -22,9 +22,8 @@ from leadsman.planning.optimise.cluster_problem import (
 )
 from leadsman.planning.optimise.optimised_plan import OptimisedPlan, broken, plan_of_choices
 from leadsman.planning.situation import Situation
-from tests.leadsman.planning.backups.random_clusters import RACK_LABEL, inputs_of, random_case
+from tests.leadsman.planning.backups.random_clusters import RACK_LABEL, inputs_of, node_bound_case, random_case
 from tests.leadsman.planning.moves.movable_pods import owned_pod
-from tests.leadsman.planning.optimise.node_bound_cases import node_bound_case
 
 SETTINGS = BackupSettings(rack_label=RACK_LABEL)
 

@@ -10,8 +10,9 @@ from leadsman.planning.rebalance_plan import RebalanceSettings, plan_rebalance
 from leadsman.planning.situation import Situation
 from leadsman.published.moves import Departure, MovePlan, PlanOrigin
 from leadsman.state.metric_names import CPU_PRESSURE
-from leadsman.state.records import Hardware, Heartbeat, Reward
-from leadsman.state.snapshot import AgedReward, NodeState, Snapshot
+from leadsman.state.records import Reward
+from leadsman.state.snapshot import AgedReward, Snapshot
+from tests.leadsman.decision import make
 from tests.leadsman.planning.backups.random_clusters import inputs_of
 from tests.leadsman.planning.moves.movable_pods import node, pods_of
 
@@ -25,14 +26,7 @@ pod = pods_of(1, owner="web")
 
 def inputs(cluster: Cluster, **pressure: float) -> DecisionInputs:
     """pressure: node → share of the time that some task waits for a CPU. Delays: b is 1 ms from a, c and d 40."""
-    states = {
-        name: NodeState(
-            heartbeat=Heartbeat(epoch=1, seq=1, push_interval_seconds=5.0),
-            hardware=Hardware({CPU_PRESSURE: value}),
-            changed_at=99.0,
-        )
-        for name, value in pressure.items()
-    }
+    states = {name: make.state(metrics={CPU_PRESSURE: value}) for name, value in pressure.items()}
     matrix = {"a": {"a": 0.1, "b": 1.0, "c": 40.0, "d": 40.0}}
     return replace(inputs_of(cluster, matrix), snapshot=Snapshot(nodes=states))
 

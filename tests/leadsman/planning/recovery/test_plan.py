@@ -22,6 +22,7 @@ from leadsman.planning.failover.node_verdict import (
     VerdictReason,
 )
 from leadsman.published.self_healing import PodBackup, RecoveryState
+from tests.leadsman.planning.moves.movable_pods import owned_pod
 
 NOW = 1_000_000.0
 NOTHING_DONE = RecoveryState()
@@ -44,13 +45,8 @@ def node(name: str, **stated: Any) -> ClusterNode:
 
 
 def pod(name: str, on: str = "edge-1", **stated: Any) -> ClusterPod:
-    given: dict[str, Any] = {
-        "workload": "deployment/web",
-        "owner_kind": "ReplicaSet",
-        "owner_uid": "rs",
-        "created_at": 1.0,
-    } | stated
-    return ClusterPod(name, "shop", name, on, requests=Resources(100, 2**30, 1), **given)
+    given = {"owner_uid": "rs", "created_at": 1.0} | stated
+    return owned_pod(name, on, Resources(100, 2**30, 1), "web", **given)
 
 
 def cluster(*pods: ClusterPod, **of_edge_1: Any) -> Cluster:
@@ -89,6 +85,8 @@ def test_a_dead_node_is_refused_and_tainted_before_any_pod_is_deleted() -> None:
     assert plan.actions == (recovery_plan.TaintNode("edge-1", "uid-edge-1", "4 of 4 peers lost it"),)
     assert plan.state.refused == {"edge-1": "4 of 4 peers lost it"}
     assert plan.state.spent == (NOW,)
+    again = step(cluster(pod("web-1")), state=plan.state, now=NOW + 1)
+    assert (again.actions, again.state.spent) == (plan.actions, plan.state.spent), "which spends no more"
 
 
 def test_once_tainted_room_is_released_and_held_and_the_pod_deleted() -> None:
@@ -236,13 +234,6 @@ def test_pods_that_do_not_run_again_in_time_are_forgotten_and_counted() -> None:
     for seconds, kept in ((599, 40), (600, 1)):
         later = step(tainted(stuck), state=state, now=NOW + seconds).state.dead["edge-1"]
         assert (len(later.pods), later.given_up, "running" in later.steps) == (kept, 40 - kept, False)
-
-
-def test_a_step_that_is_planned_again_from_its_own_state_spends_no_more() -> None:
-    first = step(cluster(pod("web-1")))
-    again = step(cluster(pod("web-1")), state=first.state, now=NOW + 1)
-    assert again.actions == first.actions
-    assert again.state.spent == first.state.spent
 
 
 @given(

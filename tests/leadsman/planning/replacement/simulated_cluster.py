@@ -1,6 +1,6 @@
 """Executes plans of re-placement on a Cluster as an API server, kube-scheduler and owners would, a second at a time."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import count
 
 from msgspec.structs import replace
@@ -16,9 +16,7 @@ from leadsman.planning.moves.mover import EvictPod, HoldRoom, MoveAction, Releas
 from leadsman.planning.moves.plan_run import MovePlanLimits
 from leadsman.planning.situation import Situation
 from leadsman.published.moves import HandedOverPlan
-from tests.leadsman.planning.backups.random_clusters import inputs_of
-
-Matrix = Mapping[str, Mapping[str, float]]
+from tests.leadsman.planning.backups.random_clusters import Rtts, inputs_of
 
 GRACE_SECONDS = 3.0
 """How long an evicted pod takes to end."""
@@ -32,7 +30,7 @@ class SimulatedCluster:
     def __init__(
         self,
         cluster: Cluster,
-        matrix: Matrix,
+        matrix: Rtts,
         settings: replacement_plan.ReplacementSettings = AT_ONCE,
         choose: Callable[[ClusterPod, list[str]], str] = lambda _, nodes: nodes[-1],
     ) -> None:
@@ -47,8 +45,7 @@ class SimulatedCluster:
 
     @property
     def inputs(self) -> DecisionInputs:
-        placed = self.cluster.changed(pods={pod.uid: None for pod in self.cluster.unbound_pods})
-        return inputs_of(placed, self.matrix)
+        return inputs_of(self.cluster, self.matrix)
 
     def plan(self) -> replacement_plan.ReplacementPlan:
         """Plans, and remembers."""

@@ -8,7 +8,7 @@ from leadsman.cluster.scheduling import Feasibility
 from leadsman.planning.moves.mover import EvictPod
 from leadsman.planning.moves.search import why_never_moved
 from leadsman.published.moves import Move, MoveStep
-from tests.leadsman.planning.moves.random_clusters_to_move import PROTECTED, loses_nothing, random_cluster
+from tests.leadsman.planning.backups.random_clusters import PROTECTED, loses_nothing, random_cluster_to_move
 from tests.leadsman.planning.replacement.simulated_cluster import AT_ONCE, SimulatedCluster
 
 
@@ -33,7 +33,7 @@ def check_eviction(simulated: SimulatedCluster, before: Cluster, move: Move) -> 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_no_step_of_any_plan_breaks_a_bound_a_budget_or_the_capacity(seed: int) -> None:
-    cluster, matrix, _ = random_cluster(seed)
+    cluster, matrix, _ = random_cluster_to_move(seed)
     cluster = replace(cluster, budgets={("shop", "protected"): PROTECTED})
     simulated = SimulatedCluster(
         cluster, matrix, replace(AT_ONCE, per_minute=3), lambda pod, nodes: nodes[seed % len(nodes)]

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.model import Cluster, ClusterNode, ClusterPod, cluster_of
 from leadsman.cluster.resources import Resources
 from leadsman.decision.inputs import DecisionInputs
@@ -16,7 +15,7 @@ from leadsman.simulator.placements import Policy as PlacementPolicy
 from leadsman.sources.delay.matrix import DelayMatrix
 from leadsman.state.snapshot import Snapshot
 from tests.leadsman.planning.moves.movable_pods import GIB, owned_pod
-from tests.leadsman.planning.random_worlds import GPU
+from tests.leadsman.planning.test_proposals import cards
 
 NAMES, LINE_MS = ("a", "b", "c"), np.array([[0.0, 5.0, 9.0], [5.0, 0.0, 5.0], [9.0, 5.0, 0.0]])
 NODE = FailureDomain(BackupScope.NODE, "a")
@@ -46,12 +45,8 @@ def test_one_pod_is_moved_to_make_room_and_a_placeholder_is_shared(policy: Place
 
 
 def test_no_card_is_given_to_more_pods_than_it_has_memory_for() -> None:
-    labels, size = {f"{GPU}.count": "1", f"{GPU}.memory": "8192"}, Resources(8000, 64 * GIB, 110, {GPU: 4})
-    nodes = [ClusterNode(name, allocatable=size, ready=True, labels=labels) for name in "ab"]
-    demand = DeviceDemand(({GPU: 1},), memory_bytes=5 * GIB)
-    requests = Resources(100, GIB, 1, {GPU: 1})
-    pods = [ClusterPod(name, "default", name, requests=requests, devices=demand) for name in ("x", "y", "z")]
-    placement = Online(BackupSettings(), batch=9)(cluster_of(nodes, pods), DecisionInputs(Snapshot(), Policy(), 0.0))
+    cluster, _ = cards(("x", ""), ("y", ""), ("z", ""))
+    placement = Online(BackupSettings(), batch=9)(cluster, DecisionInputs(Snapshot(), Policy(), 0.0))
     assert sorted(pod.node for pod in placement.cluster.pods.values()) == ["", "a", "b"]
 
 

@@ -17,8 +17,7 @@ from leadsman.planning.optimise.optimised_plan import broken, plan_of_choices
 from leadsman.planning.situation import Situation
 from leadsman.simulator import solver
 from leadsman.simulator.solver.search import relaxed_reserve, search
-from tests.leadsman.planning.backups.random_clusters import RACK_LABEL
-from tests.leadsman.planning.optimise.node_bound_cases import node_bound_case
+from tests.leadsman.planning.backups.random_clusters import RACK_LABEL, node_bound_case
 
 SETTINGS = BackupSettings(rack_label=RACK_LABEL)
 
