@@ -1,12 +1,12 @@
-"""Random small clusters as the API server has them, and who is right: the extender, and kube-scheduler by its model.
+"""Random small clusters as the API server has them, and who is right: the extender, and kube-scheduler in few words.
 
 Planners are given what our own readers make of the manifests. What they propose is judged on the manifests: the pod is
 read from them as from kube-scheduler's request, and asked about with `filter_nodes` in inputs that are made again from
-nothing. So a field that is lost on the way to a planner shows. The model of kube-scheduler, made again too, is held
-against a real one in `tests/leadsman/cluster`.
+nothing. So a field that is lost on the way to a planner shows.
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from functools import lru_cache
@@ -19,7 +19,6 @@ from msgspec.structs import replace
 from extender.wire.pod import read_pod
 from leadsman.cluster.devices.node_devices import node_devices
 from leadsman.cluster.model import Cluster, cluster_of
-from leadsman.cluster.scheduling import Feasibility
 from leadsman.decision.decide import FILTERS, FilterResult, filter_nodes
 from leadsman.decision.inputs import (
     DecisionInputs,
@@ -42,15 +41,14 @@ from leadsman.planning.situation import Situation
 from leadsman.sources.cluster.cluster_objects import NodeObject
 from leadsman.sources.cluster.pod_object import PodObject
 from leadsman.state.metric_names import CPU_PRESSURE, SRIOV_LIMITED, SRIOV_LIMITED_FUNCTIONS, SRIOV_LINK_HEADROOM
-from leadsman.state.records import Reward
-from leadsman.state.snapshot import AgedReward, Snapshot
-from tests.leadsman.decision import make
+from leadsman.state.records import Hardware, Heartbeat, Reward
+from leadsman.state.snapshot import AgedReward, NodeState, Snapshot
 from tests.leadsman.planning.backups.random_clusters import Matrix
 
 ZONE, RACK, HOST = "topology.kubernetes.io/zone", "example.com/rack", "kubernetes.io/hostname"
 GPU, VF = "nvidia.com/gpu", "example.com/vf"
 APPS = ("a", "b", "c", "d")
-NOW = make.NOW
+NOW = 1000.0
 
 Object = dict[str, Any]
 
@@ -79,7 +77,7 @@ def _model(manifest: str, kind: type[NodeObject] | type[PodObject]) -> Any:
 
 
 class World:
-    """Nodes and pods by name, and what is measured of them. held, refused: nodes, by self-healing."""
+    """Nodes and pods by name, and what is measured of them."""
 
     def __init__(self, seed: int) -> None:
         rng = Random(seed)
@@ -93,15 +91,13 @@ class World:
         self._failing = {(name, app) for name in names for app in APPS if rng.random() < 0.1}
         self._headroom = {name: rng.choice((0, 3, 9)) * 10**9 for name in names}
         self._picky = PickyPlugin({name for name in names if rng.random() < 0.3})
-        self.held = {name: f"rs-{rng.choice(APPS)}" for name in names if rng.random() < 0.1}
-        self.refused: dict[str, str] = {}
+        self._held = {name: f"rs-{rng.choice(APPS)}" for name in names if rng.random() < 0.1}
         for number in range(rng.randint(4, 16)):
             pod = _pod(number, names, rng)
             self.pods[pod["metadata"]["name"]] = pod
             accepted = [node for node in names if not self.why_not(pod, node)]
             if accepted and rng.random() < 0.9:
                 pod["spec"]["nodeName"] = rng.choice(accepted)
-        self.refused = {name: "it is suspect" for name in names if rng.random() < 0.2}
 
     def copy(self) -> "World":
         other = object.__new__(World)
@@ -127,14 +123,18 @@ class World:
         good = AgedReward(Reward(at_seconds=NOW, healthy=30.0, recent=5.0), NOW)
         link = {SRIOV_LIMITED: 0.0, SRIOV_LIMITED_FUNCTIONS: 0.0}
         states = {
-            name: make.state(metrics={**link, SRIOV_LINK_HEADROOM: float(bits), CPU_PRESSURE: self._pressure[name]})
+            name: NodeState(
+                heartbeat=Heartbeat(epoch=1, seq=1, push_interval_seconds=5.0),
+                hardware=Hardware({**link, SRIOV_LINK_HEADROOM: float(bits), CPU_PRESSURE: self._pressure[name]}),
+                changed_at=NOW - 1,
+            )
             for name, bits in self._headroom.items()
         }
         rewards = {app: {name: bad if (name, app) in self._failing else good for name in states} for app in APPS}
         heat = Readings({name: value * quantity.NANO for name, value in self._heat.items()})
         cool = TasPolicy("shop", "cool", Strategy((Rule("heat", Operator.GREATER_THAN, 50),)))
         devices = {name: node_devices(node, cluster.pods_on(name)) for name, node in cluster.nodes.items()}
-        holds = {name: (RoomHold(owner, NOW + 60),) for name, owner in self.held.items()}
+        holds = {name: (RoomHold(owner, NOW + 60),) for name, owner in self._held.items()}
         return DecisionInputs(
             Snapshot(nodes=states, rewards=rewards),
             Policy(breaker=BreakerPolicy(failures=3.0), devices=DevicesPolicy(virtual_functions=(VF,))),
@@ -142,21 +142,27 @@ class World:
             workloads=WorkloadIndex(workloads, NOW),
             delay_views=(self._matrix,),
             telemetry=TelemetryInputs(TasPolicies({cool.key: cool}, loaded=True), (PolledMetrics({"heat": heat}),)),
-            self_healing=SelfHealing(refused=self.refused, holds=holds, read_at=NOW),
+            self_healing=SelfHealing(holds=holds, read_at=NOW),
             devices=DeviceInputs(True, devices),
         )
 
     def judge(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> FilterResult:
         return filter_nodes(pod, nodes, inputs, (*FILTERS, self._picky))
 
+    def without_holds(self) -> "World":
+        """As after a failure: what holds for seconds is over."""
+        other = self.copy()
+        other._held = {}
+        return other
+
     def why_not(self, pod: Object, node: str, *, steered: bool = False) -> str:
         """Why kube-scheduler and the extender would not bind this pod without a node to the node; "": they would.
 
         steered: the controller publishes that pods of its owner are being moved there, as it does while a pod moves.
         """
-        scheduler = Feasibility(self.cluster(), _model(json.dumps(pod), PodObject))
-        if refusals := scheduler.refusals(node):
-            return f"kube-scheduler: {', '.join(refusals)}"
+        offered = [name for name in self.nodes if not self._why_not_scheduled(pod, name)]
+        if node not in offered:
+            return f"kube-scheduler: {self._why_not_scheduled(pod, node)}"
         request = read_pod(json.dumps(pod).encode())
         inputs = self.inputs()
         if steered:
@@ -164,7 +170,7 @@ class World:
             steer = RoomHold(request.owner_uid, NOW + 60, only=True)
             holds = {**holds, node: (*holds.get(node, ()), steer)}
             inputs = replace(inputs, self_healing=replace(inputs.self_healing, holds=holds))
-        kept, refused = self.judge(request, scheduler.nodes, inputs)
+        kept, refused = self.judge(request, offered, inputs)
         return "" if node in kept else f"extender: {refused[node].reason}"
 
     def move(self, name: str, node: str, *, steered: bool = False) -> None:
@@ -173,6 +179,62 @@ class World:
         came_from = pod["spec"].pop("nodeName", "")
         assert self.why_not(pod, node, steered=steered) == "", f"{name} {came_from}>{node}"
         pod["spec"]["nodeName"] = node
+
+    def _why_not_scheduled(self, pod: Object, name: str) -> str:
+        node, spec = self.nodes[name], pod["spec"]
+        others = {other: each for other, each in self.pods.items() if each["spec"].get("nodeName") and each is not pod}
+        there = [each for each in others.values() if each["spec"]["nodeName"] == name]
+        tolerates = bool(spec.get("tolerations"))
+        if node["spec"].get("unschedulable") or (node["spec"].get("taints") and not tolerates):
+            return "cordon or taint"
+        if any(node["metadata"]["labels"].get(key) != value for key, value in spec.get("nodeSelector", {}).items()):
+            return "selector"
+        used = Counter[str]()
+        for each in (*there, pod):
+            used.update({**each["spec"]["containers"][0]["resources"]["requests"], "pods": 1})
+        if any(amount > node["status"]["allocatable"].get(what, 0) for what, amount in used.items()):
+            return "room"
+        return self._affinity(pod, node, list(others.values())) or self._spread(pod, node, list(others.values()))
+
+    def _affinity(self, pod: Object, node: Object, others: list[Object]) -> str:
+        for each in others:
+            for key, app in _terms(each, "podAntiAffinity"):
+                if app == _app(pod) and self._same(each, node, key):
+                    return "another pod's anti-affinity"
+        for key, app in _terms(pod, "podAntiAffinity"):
+            if any(_app(each) == app and self._same(each, node, key) for each in others):
+                return "anti-affinity"
+        for key, app in _terms(pod, "podAffinity"):
+            meant = [each for each in others if _app(each) == app]
+            if (meant or app != _app(pod)) and not any(self._same(each, node, key) for each in meant):
+                return "affinity"
+        return ""
+
+    def _spread(self, pod: Object, node: Object, others: list[Object]) -> str:
+        for each in pod["spec"].get("topologySpreadConstraints", ()):
+            selector = pod["spec"].get("nodeSelector", {}).items()
+            counted = [n for n in self.nodes.values() if all(n["metadata"]["labels"].get(k) == v for k, v in selector)]
+            pods = {one["metadata"]["labels"][ZONE]: 0 for one in counted}
+            names = {one["metadata"]["name"] for one in counted}
+            for other in others:
+                if _app(other) == _app(pod) and other["spec"]["nodeName"] in names:
+                    pods[self.nodes[other["spec"]["nodeName"]]["metadata"]["labels"][ZONE]] += 1
+            if pods[node["metadata"]["labels"][ZONE]] + 1 - min(pods.values()) > each["maxSkew"]:
+                return "spread"
+        return ""
+
+    def _same(self, pod: Object, node: Object, key: str) -> bool:
+        labels = self.nodes.get(pod["spec"]["nodeName"], node)["metadata"]["labels"]
+        return bool(labels[key] == node["metadata"]["labels"][key])
+
+
+def _app(pod: Object) -> str:
+    return str(pod["metadata"]["labels"]["app"])
+
+
+def _terms(pod: Object, kind: str) -> list[tuple[str, str]]:
+    terms = pod["spec"].get("affinity", {}).get(kind, {}).get("requiredDuringSchedulingIgnoredDuringExecution", ())
+    return [(term["topologyKey"], term["labelSelector"]["matchLabels"]["app"]) for term in terms]
 
 
 def _node(name: str, rng: Random) -> Object:

@@ -8,12 +8,13 @@ from msgspec.structs import replace
 from leadsman.cluster.constraints import PodConstraints, TopologySpread
 from leadsman.cluster.model import Cluster, ClusterPod, cluster_of
 from leadsman.cluster.resources import Resources
+from leadsman.decision.inputs import SelfHealing
 from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.backups.reserve import HOSTNAME_LABEL
 from leadsman.planning.moves.drain import DrainEnd, DrainPlan, plan_drain
 from leadsman.planning.situation import Situation
 from leadsman.published.moves import PlanOrigin
-from tests.leadsman.planning.backups.random_clusters import inputs_of
+from tests.leadsman.planning.backups.random_clusters import RACK_LABEL, inputs_of, random_case
 from tests.leadsman.planning.moves.movable_pods import GIB, node, of_app, pods_of
 
 MATRIX = {
@@ -54,6 +55,12 @@ def test_pods_of_daemon_sets_and_static_pods_stay_and_keep_no_node_from_being_em
     assert {each.name: each.why for each in result.plan.left_out} == {
         "bare": "it has no controller that would make it again"
     }
+
+
+def test_no_pod_leaves_for_a_node_that_self_healing_refuses() -> None:
+    cluster = cluster_of([node("a"), node("b"), node("c", 9)], [pod("any", "a")])
+    inputs = replace(inputs_of(cluster, MATRIX), self_healing=SelfHealing(refused={"c": "it is suspect"}))
+    assert [move.to_node for move in plan_drain(Situation(cluster, inputs), ["a"], None, None).plan.moves] == ["b"]
 
 
 def test_a_pod_elsewhere_that_is_bound_to_the_node_is_named() -> None:
@@ -153,3 +160,17 @@ def test_a_member_of_an_etcd_is_left_with_what_to_do() -> None:
     result = drained(cluster_of(map(node, "ab"), pods), "a")
     assert "kubectl -n shop delete pod leadsman-etcd-1" in result.plan.left_out[0].why
     assert "etcdctl endpoint health" in result.staying[0].why
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_after_all_moves_what_is_left_on_the_node_is_exactly_what_was_left_out(seed: int) -> None:
+    cluster, inputs = random_case(seed)
+    node = sorted(cluster.nodes)[seed % len(cluster.nodes)]
+    settings, asked = BackupSettings(rack_label=RACK_LABEL), iter(range(50))
+    result = plan_drain(Situation(cluster, inputs), [node], settings, None, has_time=lambda: next(asked, 50) < 50)
+    after = cluster
+    for move in result.plan.moves:
+        assert move.to_node != node
+        after = after.with_pod(after.pods[move.pod_uid], move.to_node)
+    left = {each.name for each in (*result.plan.left_out, *result.staying)}
+    assert {each.name for each in after.pods_on(node)} == left
