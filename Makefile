@@ -167,7 +167,7 @@ TESTED := artefacts,gpu,kubeconfig,plan,test
 
 # The same where only the tests that wait for nothing run: a third of the files.
 .venv/.timeless: $(BIN)/python setup.cfg
-	$(call install,$(LOCAL)check,gpu,test)
+	$(call install,$(LOCAL)check,gpu$(comma)test)
 	@touch .venv/.test .venv/.check
 
 .venv/.bench: $(BIN)/python setup.cfg

@@ -6,7 +6,7 @@ https://github.com/google/or-tools/blob/stable/ortools/sat/sat_parameters.proto
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from ortools.sat.python import cp_model
@@ -16,7 +16,7 @@ from leadsman.planning.capacity.packing import Packing, Spread
 from leadsman.planning.capacity.packing import Problem as PackingProblem
 from leadsman.planning.optimise.choices import Choice, Choices, Load, PodOptions, Problem
 
-Expression = cp_model.LinearExpr | int
+Expression: TypeAlias = cp_model.LinearExpr | int
 
 
 def reserve(
