@@ -57,9 +57,9 @@ WRITE_INTERVAL_SECONDS = 10.0
 
 WRITES_PER_SECOND, WRITES_BURST = 20.0, 50
 MAX_WRITES_A_TURN = 1000
-"""That takes 50 s; a turn of 120 s counts as stalled."""
+"""So many take 50 s, and a turn of 120 s counts as stalled."""
 REFUSED_PAUSE_SECONDS = 30.0
-"""A quota, say, refuses all of them, each plan again."""
+"""What a quota refuses it would refuse again at the next plan, two seconds later."""
 
 CONTAINER = "hold"
 GRACE_SECONDS = 1

@@ -82,8 +82,8 @@ class WhatIfRequest(Struct, frozen=True):
 FILTER, PRIORITIZE = "filter", "prioritize"
 BEST_SHOWN = 3
 MAX_NODES = 10_000
-"""Nodes of a decision on one page. All pages are of one decision only where they are one page: the next may come after
-the next attempt, and each of a pasted pod is decided anew."""
+"""Nodes of a decision on one page, so that a decision fits on one: the next page may come after the next attempt, and
+each page of a pasted pod is decided again."""
 SORTS = ("newest", WAITING := "waiting")
 """The newest first; those that wait before others, and then the newest."""
 
