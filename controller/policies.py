@@ -34,6 +34,9 @@ from leadsman.sources.telemetry.telemetry_sources import TASPOLICY_RESOURCE, Tas
 REWRITE_INTERVAL_SECONDS = 60.0
 """The same status is written once in this time: a CRD may prune it, or another controller may overwrite it."""
 
+FIRST_VALUES_SECONDS = 30.0
+"""A controller that has just started has read few nodes' reports, and no other source of metrics."""
+
 GRACE_SECONDS = 5.0
 """One `kubectl apply` may bring a pod before its policy."""
 
@@ -49,7 +52,7 @@ class PolicyStatusWriter(Keeper):
 
     def __init__(self, tools: Tools, objects: Callable[[], Mapping[ObjectKey, TasPolicyObject]]) -> None:
         super().__init__(tools)
-        self._objects = objects
+        self._objects, self._started_at = objects, tools.clock()
         self._written_at: dict[PolicyKey, tuple[str, float]] = {}
 
     async def keep(self) -> None:
@@ -64,7 +67,7 @@ class PolicyStatusWriter(Keeper):
                 await self._update(policy, status)
 
     def _changed_status(self, policy: TasPolicyObject, inputs: DecisionInputs) -> dict[str, Any] | None:
-        """None when the object has this status already, or the policy was not read yet."""
+        """None when the object has this status already, or the policy or its metrics may not have been read yet."""
         policies = inputs.telemetry.policies
         used, refused = policies.used.get(policy.key), policies.refused.get(policy.key)
         if used is None and refused is None:
@@ -72,6 +75,8 @@ class PolicyStatusWriter(Keeper):
         now = f"{datetime.fromtimestamp(self.tools.wall_clock(), UTC):%Y-%m-%dT%H:%M:%SZ}"
         current = policy.status.value if isinstance(policy.status.value, Mapping) else {}
         unreported = sorted(each for each in used.metrics if not reporting_nodes(each, inputs)) if used else []
+        if unreported and current and self.tools.clock() - self._started_at < FIRST_VALUES_SECONDS:
+            return None
         status = build_status(used, refused, current, now, unreported)
         # An empty field may be absent.
         same = all(current.get(key, None if value else value) == value for key, value in status.items())

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from controller.pods import (
     PATIENCE_SECONDS,
@@ -14,17 +15,20 @@ from controller.pods import (
     WaitingPodReporter,
     WatchedPod,
 )
-from controller.policies import GRACE_SECONDS, MissingPolicyReporter
-from leadsman.decision.inputs import TasPolicies
-from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem, RefusedPolicy, TasPolicy
+from controller.policies import FIRST_VALUES_SECONDS, GRACE_SECONDS, MissingPolicyReporter, PolicyStatusWriter
+from leadsman.decision.inputs import TasPolicies, TelemetryInputs
+from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem, RefusedPolicy, TasPolicy, build_status
+from leadsman.kube.access import ApiAccess
 from leadsman.kube.bounded_metadata import BoundedLabels
 from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
 from leadsman.kube.objects import ObjectMeta, PartialObjectMetadata
 from leadsman.planning.bounded_pods import HOLD_SECONDS, BoundResult
 from leadsman.runtime.token_bucket import TokenBucket
+from leadsman.sources.telemetry.telemetry_sources import TASPOLICY_RESOURCE, BoundedJson, TasPolicyObject
 from leadsman.testbed.api_objects import parse_path
 from tests.controller.followed import Told, listed, node_cache, tools, waiting_pod
+from tests.leadsman.decision.telemetry import tas
 from tests.leadsman.planning.measured import measured
 from tests.testbed.background import running
 from tests.testbed.scripted_api_server import FakeApiServer
@@ -188,3 +192,25 @@ async def test_a_pod_whose_policy_is_refused_is_told_that_and_not_that_it_is_mis
         "label telemetry-policy names TASPolicy ns/gone, of which no version can be used;"
         " the pod is scheduled without a policy; correct the policy; its status names the field"
     )
+
+
+# A policy's status tells whether any node reports its metrics.
+
+
+async def test_a_controller_that_has_just_started_takes_no_policy_for_one_without_metrics(api: FakeApiServer) -> None:
+    """It has read no report yet: another replica, which had, wrote what stands there."""
+    now, cool = 100.0, tas.policy(dontschedule=[tas.rule("heat", "GreaterThan")])
+    path = TASPOLICY_RESOURCE.path(cool.key.namespace, cool.key.name)
+    written = build_status(cool, None, None, "2026-01-01T00:00:00Z")
+    api.put(path, {"status": written})
+    policy = TasPolicyObject(ObjectMeta(cool.key.name, cool.key.namespace), status=BoundedJson(written))
+    policies = TasPolicies({cool.key: cool}, loaded=True)
+    inputs = structs.replace(measured(now, {}), telemetry=TelemetryInputs(policies))
+    async with ApiClient(ApiAccess(api.url)) as client:
+        given = tools(client, Told(), lambda: inputs, clock=lambda: now)
+        writer = PolicyStatusWriter(given, lambda: {("ns", "cool"): policy})
+        for _ in range(2):
+            await writer.turn()
+            reasons = [each["reason"] for each in api.objects.get(parse_path(path))["status"]["conditions"]]
+            assert reasons == ["Accepted", "Active" if now == 100.0 else "NoMetrics"]
+            now += FIRST_VALUES_SECONDS
