@@ -146,7 +146,7 @@ class Stream:
                 stopped_at = min(stopped_at, time.monotonic())
                 if len(self._settled) == len(self._created):
                     break
-            time.sleep(0.1)
+            time.sleep(0.25)
 
     def _watch_reports(self) -> None:
         """Until the controller reported all that were misplaced, or REPORTED_WITHIN_SECONDS."""

@@ -6,6 +6,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence, Set
 
+import psutil
 from msgspec import Struct
 
 from tests.e2e.cluster import Cluster
@@ -18,6 +19,8 @@ from tests.e2e.stream import Stream, Streamed, bounds
 WHOLE_WITHIN_SECONDS = 60.0
 """Of whatever happens to a node: without a human the state is back."""
 
+RESTING_PERCENT, RESTED_WITHIN_SECONDS = 60.0, 120.0
+"""Images that are built and unpacked, and nodes that boot, take all cores: the first row is not about them."""
 
 _EACH = '{range .items[*]}{.kind}{"/"}{.metadata.namespace}{"/"}{.metadata.name}{"\\n"}{end}'
 _PASSING = ("Event/", "EndpointSlice/", "Endpoints/", "Pod/", "ControllerRevision/", "Lease/kube-node-lease/")
@@ -109,6 +112,9 @@ class Table:
         self._cluster.until(self._rollout.knows_all_delays, "all pairs of nodes are measured")
         if self._blind:
             self._rollout.blind()
+        began = time.monotonic()
+        while psutil.cpu_percent(5.0) > RESTING_PERCENT and time.monotonic() - began < RESTED_WITHIN_SECONDS:
+            pass
         return f"load {os.getloadavg()[0]:.0f}"
 
     def _remove(self, installation: Installation, before: frozenset[str]) -> str:

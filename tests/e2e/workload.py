@@ -13,7 +13,8 @@ from tests.e2e.state_watch import controller_series
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 WORKLOAD = "bounded"
 PODS = f"/api/v1/namespaces/default/pods?labelSelector=app%3D{WORKLOAD}"
-REPLICAS = 6
+REPLICAS = 9
+"""More than nodes: of six, at least one beyond the first two has two."""
 
 
 def with_workload(disturb: Disturbance) -> Disturbance:
