@@ -19,7 +19,7 @@ from tests.e2e.stream import Stream, Streamed, bounds
 WHOLE_WITHIN_SECONDS = 60.0
 """Of whatever happens to a node: without a human the state is back."""
 
-RESTING_PERCENT, RESTED_WITHIN_SECONDS = 60.0, 120.0
+RESTING_PERCENT, RESTED_WITHIN_SECONDS = 50.0, 120.0
 """Images that are built and unpacked, and nodes that boot, take all cores: the first row is not about them."""
 
 _EACH = '{range .items[*]}{.kind}{"/"}{.metadata.namespace}{"/"}{.metadata.name}{"\\n"}{end}'
@@ -113,7 +113,7 @@ class Table:
         if self._blind:
             self._rollout.blind()
         began = time.monotonic()
-        while psutil.cpu_percent(5.0) > RESTING_PERCENT and time.monotonic() - began < RESTED_WITHIN_SECONDS:
+        while psutil.cpu_percent(15.0) > RESTING_PERCENT and time.monotonic() - began < RESTED_WITHIN_SECONDS:
             pass
         return f"load {os.getloadavg()[0]:.0f}"
 
