@@ -87,7 +87,8 @@ def deciding_options(add: Options) -> None:
 
 def self_healing_options(add: Options) -> None:
     add.switch("self-healing", "follow what the controller publishes of dead nodes, held room and placeholders")
-    add.flag("self-healing-namespace", "namespace that the controller publishes in", "leadsman", namespace_name)
+    published = "namespace that the controller publishes in"
+    add.flag("self-healing-namespace", published, "leadsman", namespace_name, also=["POD_NAMESPACE"])
 
 
 def own_pod_options(add: Options) -> None:

@@ -50,14 +50,16 @@ def on_this_machine(argument: str) -> str:
     return argument.replace("/host/", "/")
 
 
-def test_every_argument_is_accepted(
+def test_every_argument_is_accepted_and_a_namespace_is_that_of_the_pod(
     command: str, container: dict[str, Any], settings: dict[str, str], build_name: str
 ) -> None:
     arguments = [on_this_machine(argument) for argument in container["args"]]
     environment = {name: on_this_machine(value) for name, value in settings.items()}
-    parsed = build_parser(environment, only=command).parse_args(arguments)
+    of_pod = {each["name"]: "latency" for each in container.get("env", ()) if "metadata.namespace" in str(each)}
+    parsed = build_parser({**environment, **of_pod}, only=command).parse_args(arguments)
     assert parsed.command == command
     assert not getattr(parsed, "plain_http", False)
+    assert {value for name, value in vars(parsed).items() if name.endswith("namespace")} <= {"latency"}
     members = 1 if build_name == "etcd-single" else 3
     names = [f"leadsman-etcd-{number}.leadsman-etcd-peers" for number in range(members)]
     assert [urlsplit(url).hostname for url in parsed.etcd] == names
