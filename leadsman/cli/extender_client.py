@@ -29,7 +29,7 @@ from leadsman.runtime.version import VERSION
 API_PORT = 9008
 """The extender's API and page listen here, on its pod's loopback address."""
 
-SELECTOR = "app.kubernetes.io/name=leadsman,app.kubernetes.io/component=extender"
+SELECTOR = "app.kubernetes.io/part-of=leadsman,app.kubernetes.io/component=extender"
 
 
 T = TypeVar("T")

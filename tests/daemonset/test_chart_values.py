@@ -11,6 +11,7 @@ import pytest
 from leadsman.cli.certificates import MEMBER_NAMES, MEMBER_SECRET, MOST_MEMBERS, TRUST_CONFIG_MAP
 from leadsman.cli.certs import default_server_names
 from leadsman.cli.certs_actions import ETCD_CA_SECRET
+from leadsman.cli.extender_client import SELECTOR
 from leadsman.cli.main import build_parser
 from tests import kubernetes_schemas
 from tests.daemonset.conftest import EVERY_SETTING, Objects, Template, documents, objects_named, run_template
@@ -65,6 +66,9 @@ def test_every_object_has_the_name_and_every_account_the_annotations_that_the_us
     objects = template("nameOverride=edge", "serviceAccount.annotations.role=arn", "profile=self-healing")
     names = {each["metadata"]["labels"]["app.kubernetes.io/name"] for each in objects if "labels" in each["metadata"]}
     assert names == {"edge"}
+    (extender,) = objects_named(objects, "Deployment", "leadsman-extender")
+    asked = dict(label.split("=") for label in SELECTOR.split(","))
+    assert asked.items() <= extender["spec"]["template"]["metadata"]["labels"].items(), "the command line finds it"
     accounts = [each for each in objects if each["kind"] == "ServiceAccount" and "helm.sh/hook" not in str(each)]
     assert {each["metadata"]["annotations"]["role"] for each in accounts} == {"arn"}
 

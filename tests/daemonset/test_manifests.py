@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from leadsman.cli.extender import DRAIN_SECONDS
+from leadsman.cli.uninstall import PART_OF, PART_OF_LABEL
 from leadsman.runtime.http_server import DRAIN_TIMEOUT_SECONDS
 from leadsman.runtime.version import VERSION
 from tests import kubernetes_schemas
@@ -42,6 +43,12 @@ def test_objects_carry_the_recommended_labels(objects: Objects) -> None:
         assert set(labels) >= LABELS, name
         assert labels["app.kubernetes.io/version"] == VERSION
         assert COMPONENT in labels or found["kind"] in SHARED or name.startswith("leadsman-settings"), name
+
+
+def test_pods_say_that_they_are_ours(workloads: Objects) -> None:
+    """Whatever their name is in the chart: by this the command line finds them."""
+    for each in workloads:
+        assert each["spec"]["template"]["metadata"]["labels"][PART_OF_LABEL] == PART_OF, each["metadata"]["name"]
 
 
 def test_selectors_match_their_own_pods_only_and_hold_nothing_that_changes(

@@ -237,7 +237,7 @@ def _difficulty(pod: ClusterPod) -> tuple[bool, int, int, str]:
 def _with_advice(left: LeftOut, cluster: Cluster) -> LeftOut:
     """Returns what to do about a member of Leadsman's own etcd, which keeps its data on its node and is never moved."""
     pods = (pod for pod in cluster.pods_on(left.node) if (pod.namespace, pod.name) == (left.namespace, left.name))
-    of_etcd = {"app.kubernetes.io/name": "leadsman", "app.kubernetes.io/component": "etcd"}
+    of_etcd = {"app.kubernetes.io/part-of": "leadsman", "app.kubernetes.io/component": "etcd"}
     if any(of_etcd.items() <= pod.labels.items() for pod in pods):
         advice = (
             f"{left.why}; it is a member of Leadsman's etcd: once the node is cordoned and the other members are ready,"

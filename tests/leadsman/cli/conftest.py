@@ -115,7 +115,7 @@ def extender_pod(name: str, *, image: str = f"leadsman:{VERSION}") -> dict[str, 
         "metadata": {
             "name": name,
             "namespace": "leadsman",
-            "labels": {"app.kubernetes.io/name": "leadsman", "app.kubernetes.io/component": "extender"},
+            "labels": {"app.kubernetes.io/part-of": "leadsman", "app.kubernetes.io/component": "extender"},
         },
         "spec": {"containers": [{"name": "extender", "image": image}], "nodeName": "node-00000"},
         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},

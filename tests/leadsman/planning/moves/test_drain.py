@@ -152,7 +152,7 @@ def test_what_is_not_found_in_the_time_is_not_called_impossible() -> None:
 
 
 def test_a_member_of_an_etcd_is_left_with_what_to_do() -> None:
-    ours = {"app.kubernetes.io/name": "leadsman", "app.kubernetes.io/component": "etcd"}
+    ours = {"app.kubernetes.io/part-of": "leadsman", "app.kubernetes.io/component": "etcd"}
     pods = [
         pod("leadsman-etcd-1", "a", labels=ours, owner_kind="StatefulSet", local_volumes=True),
         pod("etcd-a", "a", labels={"component": "etcd"}, owner_kind="Node"),
