@@ -131,17 +131,23 @@ def test_the_job_of_the_certificates_is_gone_after_its_hook_and_may_only_touch_i
         each for each in template("certificates.mode=job") if (each["kind"], each["metadata"]["name"]) not in names
     ]
     by_kind = {each["kind"]: each for each in added}
-    assert sorted(by_kind) == ["Job", "Role", "RoleBinding", "ServiceAccount"]
+    assert sorted(by_kind) == ["Job", "NetworkPolicy", "Role", "RoleBinding", "ServiceAccount"]
     for each in added:
         kubernetes_schemas.validate(each, "1.36")
         assert each["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
         assert "hook-succeeded" in each["metadata"]["annotations"]["helm.sh/hook-delete-policy"]
+    job, policy = by_kind["Job"], by_kind["NetworkPolicy"]
+    labels = job["spec"]["template"]["metadata"]["labels"]
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
+    assert {"port": 6443, "protocol": "TCP"} in policy["spec"]["egress"][-1]["ports"]
+    before, weight = (int(each["metadata"]["annotations"]["helm.sh/hook-weight"]) for each in (policy, job))
+    assert before < weight, "it is there when the job starts"
     secrets, config_maps = by_kind["Role"]["rules"]
     of_etcd = [ETCD_CA_SECRET, MEMBER_SECRET]
     assert secrets["resourceNames"] == ["leadsman-ca", "leadsman-extender-tls", "leadsman-scheduler-tls", *of_etcd]
     assert secrets["verbs"] == ["get", "create", "patch"]
     assert (config_maps["resourceNames"], config_maps["verbs"]) == ([TRUST_CONFIG_MAP], ["create", "patch"])
-    (container,) = by_kind["Job"]["spec"]["template"]["spec"]["containers"]
+    (container,) = job["spec"]["template"]["spec"]["containers"]
     args = build_parser({}, "certs").parse_args(container["args"])
     assert (args.action, args.namespace, args.days) == ("cluster", "leadsman", 365)
     assert "secrets" not in str(
