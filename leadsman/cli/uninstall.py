@@ -193,7 +193,8 @@ def why_ours(kind: str, item: Mapping[str, Any]) -> str:
     """Says why the object is Leadsman's; "": it is not, or goes with the one that controls it."""
     metadata = item["metadata"]
     labels = metadata.get("labels") or {}
-    if any(owner.get("controller") for owner in metadata.get("ownerReferences") or ()):
+    # Endpoints have the labels of their Service, which no reference names as their owner.
+    if kind == "Endpoints" or any(owner.get("controller") for owner in metadata.get("ownerReferences") or ()):
         return ""
     if labels.get(PART_OF_LABEL) == PART_OF:
         return f"label {PART_OF_LABEL}={PART_OF}"

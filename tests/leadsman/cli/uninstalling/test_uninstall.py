@@ -29,13 +29,18 @@ async def test_what_it_could_not_look_at_is_named_and_not_taken_for_nothing(call
 
 
 async def test_what_is_deleted_is_said_on_a_terminal_and_what_stays_in_the_end(called: Called, told: list[str]) -> None:
+    """Endpoints have their Service's labels and go with it, though it is not their owner."""
     labels = {"app.kubernetes.io/part-of": "leadsman"}
-    resources = [{"name": "configmaps", "kind": "ConfigMap", "verbs": ["list", "delete"]}]
-    items = [{"metadata": {"name": name, "uid": name, "labels": labels}} for name in ("gone", "stays")]
+    kinds = {"configmaps": "ConfigMap", "endpoints": "Endpoints"}
+    resources = [{"name": name, "kind": kind, "verbs": ["list", "delete"]} for name, kind in kinds.items()]
+    gone, stays, served = [
+        {"metadata": {"name": name, "uid": name, "labels": labels}} for name in ("gone", "stays", "served")
+    ]
     answers = {
         "/apis": {"groups": []},
         "/api/v1": {"resources": resources},
-        "/api/v1/configmaps": {"metadata": {}, "items": items},
+        "/api/v1/configmaps": {"metadata": {}, "items": [gone, stays]},
+        "/api/v1/endpoints": {"metadata": {}, "items": [served]},
         "/api/v1/nodes": {"metadata": {}, "items": []},
         "/api/v1/configmaps/gone": {},
     }
