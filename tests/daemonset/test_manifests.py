@@ -45,10 +45,12 @@ def test_objects_carry_the_recommended_labels(objects: Objects) -> None:
         assert COMPONENT in labels or found["kind"] in SHARED or name.startswith("leadsman-settings"), name
 
 
-def test_pods_say_that_they_are_ours(workloads: Objects) -> None:
-    """Whatever their name is in the chart: by this the command line finds them."""
-    for each in workloads:
-        assert each["spec"]["template"]["metadata"]["labels"][PART_OF_LABEL] == PART_OF, each["metadata"]["name"]
+def test_pods_and_claims_say_that_they_are_ours(workloads: Objects) -> None:
+    """Whatever their name is in the chart: by this the command line finds them. A claim's template cannot change."""
+    for each in (workload["spec"] for workload in workloads):
+        assert each["template"]["metadata"]["labels"][PART_OF_LABEL] == PART_OF
+        for claim in each.get("volumeClaimTemplates", []):
+            assert claim["metadata"]["labels"] == {PART_OF_LABEL: PART_OF}
 
 
 def test_selectors_match_their_own_pods_only_and_hold_nothing_that_changes(
