@@ -201,7 +201,7 @@ def duration(text: str) -> str:
 
 def https_url(text: str) -> str:
     is_fine = re.fullmatch(r"https://([^\s/:\[\]]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(/[^\s]*)?", text, re.ASCII)
-    return checked(text, is_fine, "https://IP-OR-NAME:PORT; plain HTTP is never configured").rstrip("/")
+    return checked(text, is_fine, "https://IP-OR-NAME:PORT, an IPv6 address in [brackets]; no plain HTTP").rstrip("/")
 
 
 class BackupEntry(Struct, frozen=True):

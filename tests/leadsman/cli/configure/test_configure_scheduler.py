@@ -88,13 +88,14 @@ def test_without_its_certificates_kube_scheduler_would_not_start(configure, mach
 
 
 @pytest.mark.parametrize(
-    "url", ["http://10.96.0.17:9001", "10.96.0.17:9001", "https://", "https://:9001", "https://h:port"]
+    "url", ["http://10.96.0.17:9001", "10.96.0.17:9001", "https://", "https://:9001", "https://h:port", "https://fd::1"]
 )
-def test_only_https_is_configured(configure, machine, url: str) -> None:
+def test_only_https_is_configured(configure, machine, capsys: pytest.CaptureFixture[str], url: str) -> None:
     before = contents(machine)
     with pytest.raises(SystemExit) as ended:
         configure(url=url)
     assert ended.value.code == 2
+    assert "IPv6 address in [brackets]" in capsys.readouterr().err
     assert contents(machine) == before
 
 
