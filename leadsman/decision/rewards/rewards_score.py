@@ -141,7 +141,9 @@ def _assess_type(
     for node, doubt in doubts.items():
         trials[node] = trials_since(doubt, rewards.get(node), trials.get(node, Trials()), now)
     posteriors = NodePosteriors(trials, {node: doubt.sound_ratio for node, doubt in doubts.items()})
-    slow = quality_factors({node: each.reward.qualities for node, each in rewards.items() if each.reward.qualities})
+    slow = quality_factors(
+        {node: faded_qualities(each, now) for node, each in rewards.items() if each.reward.qualities}
+    )
     failed = {node for node, each in trials.items() if each.failed >= _NO_DOUBT_TRIALS}
     values = {node: posteriors[node].value * slow.get(node, 1.0) for node in failed | slow.keys() | doubts.keys()}
     doubted = {node: min(MAX_DOUBTED_VALUE, value * value) for node, value in values.items() if value < NO_DOUBT_VALUE}
@@ -254,7 +256,7 @@ def _is_failing(aged: AgedReward, settings: BreakerPolicy, now: float) -> bool:
     return recent and faded_trials(aged, now).failed >= settings.failures
 
 
-# Ages a node's trials, since the record says only what they were when it was written.
+# Ages a node's record, which says only what was so when it was written: fading alone is not written.
 
 RETRY_HALF_LIVES = (0.5, 2.0, 4.25)
 """A node is tried again so many half-lives after its last failure, by how many failures there were in a row; a first
@@ -279,10 +281,19 @@ _RETRIED_TRIALS = 0.03
 
 def faded_trials(aged: AgedReward, now: float) -> Trials:
     """Returns the node's trials as they have faded by `now`."""
-    reward = aged.reward
-    left = reward_updates.remaining_share(aged.age_seconds(now), reward.half_life_seconds)
+    reward, left = aged.reward, _left(aged, now)
     recent = min(reward.recent, reward_updates.MAX_RECENT_TRIALS)
     return Trials(reward.healthy * left, recent * left, reward.failed * left)
+
+
+def faded_qualities(aged: AgedReward, now: float) -> dict[str, Quality]:
+    """Returns the node's qualities with the samples that are left of them by `now`."""
+    left = _left(aged, now)
+    return {name: Quality(each.log_cost, each.samples * left) for name, each in aged.reward.qualities.items()}
+
+
+def _left(aged: AgedReward, now: float) -> float:
+    return reward_updates.remaining_share(aged.age_seconds(now), aged.reward.half_life_seconds)
 
 
 def retry_half_lives(rewards: Collection[Reward]) -> Sequence[float]:

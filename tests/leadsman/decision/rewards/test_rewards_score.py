@@ -132,10 +132,12 @@ class TestScore:
         far = Reward(at_seconds=9e9, healthy=1.0, failed=6.0, last_incident_seconds=9e9)
         assert scores(facts(others(node_0=far))) == scores(facts(others(node_0=BAD)))
 
-    def test_twice_as_slow_ranks_below(self) -> None:
+    def test_twice_as_slow_ranks_below_until_that_has_faded(self) -> None:
+        """A node that is avoided writes nothing, so its record stays as it is."""
         fast, slow = (Reward(0.0, recent=5.0, qualities={"run_time": Quality(cost, 9.0)}) for cost in (1.0, 1.7))
-        found = scores(facts(dict.fromkeys(NODES, fast) | {"node-0": slow}))
-        assert (found["node-0"] < 7, found["node-1"]) == (True, 10)
+        rewards = dict.fromkeys(NODES, fast) | {"node-0": slow}
+        found, later = (scores(facts(rewards, now=NOW + age)) for age in (0.0, 5 * HOUR))
+        assert (found["node-0"] < 7, found["node-1"], later["node-0"]) == (True, 10, 10)
 
     def test_the_store_away_is_neutral(self) -> None:
         """Nobody has reported for long; the rewards are still in memory."""
