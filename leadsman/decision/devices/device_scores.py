@@ -254,7 +254,10 @@ def choose(pod: PodInfo, inputs: DecisionInputs) -> Choice | None:
         return None
     name, having, free_on = option
     settings = inputs.policy.devices
-    gain = estimate_gain(inputs.snapshot.rewards.get(pod_type_of(pod), {}), having)
+    rewards = inputs.snapshot.rewards.get(pod_type_of(pod), {})
+    if inputs.node_roles:  # of a node that is gone, whose records stay, nobody knows what it had
+        rewards = {node: each for node, each in rewards.items() if node in inputs.node_roles}
+    gain = estimate_gain(rewards, having)
     enough = min(gain.with_samples, gain.without_samples) >= settings.gain_min_samples
     if gain.ratio is not None and enough:
         first = gain.ratio >= settings.gain_threshold

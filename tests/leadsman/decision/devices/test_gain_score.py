@@ -76,6 +76,13 @@ def test_with_too_few_runs_the_prior_decides(prior: float, expected: set[str]) -
     assert first(inputs({}, gain_prior=prior, gain_explore_ratio=0.0)) == expected
 
 
+def test_runs_on_nodes_that_are_gone_are_of_neither_side() -> None:
+    """Nobody knows any more whether they had an accelerator."""
+    facts = inputs(FASTER | dict.fromkeys(("gone-1", "gone-2", "gone-3"), 100.0))
+    assert first(facts) == {"plain-1", "plain-2"}
+    assert first(replace(facts, node_roles=dict.fromkeys(NODES, ""))) == {"gpu-1", "gpu-2"}
+
+
 def test_a_bounded_share_of_pods_tries_the_side_with_fewer_runs() -> None:
     facts = inputs({"plain-1": 100.0})
     trying = [number for number in range(1_000) if "gpu-1" in first(facts, pod(number))]
