@@ -158,12 +158,12 @@ def _accusations(inputs: DecisionInputs, step: float) -> AccusationsByType:
     once = inputs.views.lasting.once
 
     def of_type(nodes: Mapping[str, AgedReward]) -> Mapping[str, Accusation]:
-        failing = once(
-            (NAME, "failing"), lambda: [n for n, each in nodes.items() if each.reward.failed > _FORGOTTEN_TRIALS], nodes
+        failed = once(
+            (NAME, "failed"), lambda: [n for n, each in nodes.items() if each.reward.failed > _FORGOTTEN_TRIALS], nodes
         )
-        if not failing:
+        if not failed:
             return {}
-        return once((NAME, "accusations", step), lambda: _type_accusations(nodes, failing, now), nodes)
+        return once((NAME, "accusations", step), lambda: _type_accusations(nodes, failed, now), nodes)
 
     return once(
         (NAME, "accusations", step),
@@ -172,10 +172,15 @@ def _accusations(inputs: DecisionInputs, step: float) -> AccusationsByType:
     )
 
 
-def _type_accusations(
-    rewards: Mapping[str, AgedReward], failing: Sequence[str], now: float
-) -> Mapping[str, Accusation]:
-    """Returns the accusations by one type. What fails elsewhere too, or has hardly run elsewhere, accuses no node."""
+def _type_accusations(rewards: Mapping[str, AgedReward], failed: Sequence[str], now: float) -> Mapping[str, Accusation]:
+    """Returns the accusations by one type. What fails elsewhere too, or has hardly run elsewhere, accuses no node.
+
+    failed: the nodes where it failed, however long ago. That it ran well elsewhere counts however long ago, too: with
+        fewer voters fewer nodes are warned of, and more pods fail (benchmarks.rewards).
+    """
+    failing = [n for n in failed if rewards[n].reward.failed * _left(rewards[n], now) > _FORGOTTEN_TRIALS]
+    if not failing:
+        return {}
     voters = sum(each.reward.healthy > MIN_VOTING_TRIALS for each in rewards.values())
     sound = voters - sum(rewards[node].reward.healthy > MIN_VOTING_TRIALS for node in failing)
     if sound < MIN_SOUND_NODES or sound <= len(failing):

@@ -84,6 +84,14 @@ class TestScore:
     def test_a_type_warns_no_other(self, rewards: dict[str, Reward]) -> None:
         assert rewards_score.RewardsScore().score(PodInfo("d", "x"), NODES, facts(rewards)) is None
 
+    def test_failures_of_a_month_ago_on_other_nodes_mute_no_warning(self) -> None:
+        found = facts(others(node_0=BAD, node_1=BAD, node_2=BAD))
+        known = found.snapshot.rewards["web"]
+        old = {node: structs.replace(known[node], seen_at=NOW - 720 * HOUR) for node in NODES[1:3]}
+        snapshot = structs.replace(found.snapshot, rewards={"web": {**known, **old}})
+        ranked = scores(structs.replace(found, snapshot=snapshot), PodInfo("d", "x"))
+        assert (ranked["node-0"] < 10, {ranked[node] for node in NODES[1:]}) == (True, {10})
+
     def test_two_bad_nodes_of_a_rack_warn_of_the_third(self) -> None:
         found = facts(others(node_0=BAD, node_1=BAD))
         racks = {node: Identity("o", 1, "a", rack="near" if n < 3 else "far") for n, node in enumerate(NODES)}
