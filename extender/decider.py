@@ -24,7 +24,7 @@ from leadsman.decision.decide import NEUTRAL_SCORE, FilterResult, ScoreResult, f
 from leadsman.decision.delay import bounds, delay_plugins
 from leadsman.decision.delay.bounds import valid_bounds
 from leadsman.decision.delay.probe_pairs import select_probe_pairs
-from leadsman.decision.devices.device_filter import needs_reservation
+from leadsman.decision.devices.device_filter import needs_reservation, without_victims
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo, Refusal
 from leadsman.decision.policy import EstimateMode, Policy
@@ -224,8 +224,8 @@ class Decider:
         return score_result.scores
 
     async def preempt(self, pod: PodInfo, victims: Mapping[str, Collection[str]]) -> FilterResult:
-        """Filters like `filter`, but first refuses nodes where a placeholder that must stay would go. victims: node →
-        UIDs.
+        """Filters like `filter`, but as if the victims were gone, and first refuses nodes where a placeholder that must
+        stay would go. victims: node → UIDs.
 
         Recorded unless this attempt's filter call was: another replica may have had it. A placeholder that stays is
         always recorded, as no filter call says so.
@@ -235,12 +235,13 @@ class Decider:
             inputs = await self._reservations.read(inputs)
         protected = protected_placeholders(pod, victims, inputs)
         self.metrics.protected_placeholders.inc(sum(map(len, protected.values())))
+        then = without_victims(pod, victims, inputs)
         filter_result, fault = await self._filter_result(
-            "preempt", pod, tuple(victims), inputs, dict.fromkeys(protected, PROTECTED)
+            "preempt", pod, tuple(victims), then, dict.fromkeys(protected, PROTECTED)
         )
         attempt = self.journal.of_attempt(pod, inputs.now)
         if protected or attempt is None or attempt.filter_result is None:
-            self.journal.record_filter(pod, tuple(victims), filter_result, inputs)
+            self.journal.record_filter(pod, tuple(victims), filter_result, then)
         uids = {node: tuple(each) for node, each in victims.items()}
         self._observe(DecidedRequest("preempt", pod, tuple(victims), inputs, filter_result, fault, uids))
         return filter_result

@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 from extender import handlers
 from extender.journal import SCHEDULING_ATTEMPT_SECONDS
 from leadsman.decision.decide import FilterResult, ScoreResult, counted_scores, filter_nodes, plugin_values, score_nodes
+from leadsman.decision.devices.device_filter import without_victims
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, PluginScore
 from leadsman.decision.policy import Policy
@@ -110,8 +111,9 @@ class Judgement(Struct, frozen=True):
 
 
 def inputs_under(request: DecidedRequest, policy: Policy | None) -> DecisionInputs:
-    """Returns the request's inputs with another policy; None: as they were."""
-    return request.inputs if policy is None else structs.replace(request.inputs, policy=policy)
+    """Returns what the request was decided on, with another policy; None: its own. Victims are gone."""
+    inputs = request.inputs if policy is None else structs.replace(request.inputs, policy=policy)
+    return without_victims(request.pod, request.victims, inputs)
 
 
 def answer_again(request: DecidedRequest, policy: Policy | None = None) -> Answer:

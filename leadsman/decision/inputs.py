@@ -5,10 +5,11 @@ from math import inf
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.devices.node_devices import ClaimRequests, NodeDevices
+from leadsman.cluster.model import Overlay
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry.taspolicy import PolicyKey, RefusedPolicy, TasPolicy
@@ -355,6 +356,12 @@ class DecisionInputs(Struct, frozen=True):
         known += [last.rtt_ms for last in self.last_round_trips.values()]
         until = min((each.fresh_until for each in self.delay_views if each.fresh_until > self.now), default=inf)
         return self.views.begin(self.snapshot, self.now, sources, known, until)
+
+    def with_devices_of(self, changed: Mapping[str, NodeDevices]) -> "DecisionInputs":
+        """Returns the inputs with other devices of these nodes."""
+        nodes = self.devices.nodes
+        base = nodes if isinstance(nodes, Overlay) else Overlay(nodes)
+        return structs.replace(self, devices=structs.replace(self.devices, nodes=base.replaced(changed)))
 
     def freshness_of(self, node: str) -> Freshness:
         """Returns how fresh a node's state is; a node that the state does not know is silent."""

@@ -445,7 +445,7 @@ def _with_moved_demands(inputs: DecisionInputs, moved: Iterable[tuple[ClusterPod
         for node in filter(None, (was, now) if pod.devices is not None else ()):
             there = devices.get(node) or inputs.devices.nodes.get(node, NO_DEVICES)
             devices[node] = _with_demand(there, pod.uid, pod.devices if node == now else None)
-    return _with_devices(inputs, devices) if devices else inputs
+    return inputs.with_devices_of(devices) if devices else inputs
 
 
 def _without_demand_of(pod: ClusterPod, cluster: Cluster, inputs: DecisionInputs) -> DecisionInputs:
@@ -454,16 +454,10 @@ def _without_demand_of(pod: ClusterPod, cluster: Cluster, inputs: DecisionInputs
     node = inputs.devices.nodes.get(there.node) if there else None
     if there is None or node is None or pod.uid not in node.pods:
         return inputs
-    return _with_devices(inputs, {there.node: _with_demand(node, pod.uid, None)})
+    return inputs.with_devices_of({there.node: node.without((pod.uid,))})
 
 
 def _with_demand(node: NodeDevices, uid: str, demand: DeviceDemand | None) -> NodeDevices:
     """Returns the devices with what this pod has of them; None: it has nothing."""
-    others = {other: each for other, each in node.pods.items() if other != uid}
-    return replace(node, pods=others if demand is None else {**others, uid: demand})
-
-
-def _with_devices(inputs: DecisionInputs, changed: Mapping[str, NodeDevices]) -> DecisionInputs:
-    nodes = inputs.devices.nodes
-    base = nodes if isinstance(nodes, Overlay) else Overlay(nodes)
-    return replace(inputs, devices=replace(inputs.devices, nodes=base.replaced(changed)))
+    others = node.without((uid,))
+    return others if demand is None else replace(others, pods={**others.pods, uid: demand})

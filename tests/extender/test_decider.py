@@ -14,9 +14,12 @@ from msgspec import structs
 from extender.decider import SNAPSHOT_SECONDS_PER_NODE, Decider, DecisionCore
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
+from extender.replay.judge import Judge, Result
 from extender.worker_pool import WorkerPool
+from leadsman.cluster.devices.demand import DeviceDemand
+from leadsman.cluster.devices.node_devices import NodeDevices
 from leadsman.decision.decide import filter_nodes, score_nodes
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs, DeviceInputs, Reservation
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
 from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
@@ -25,6 +28,8 @@ from leadsman.state.snapshot import NodeState, Snapshot
 from tests.extender.conftest import Fixed, args, captured, labelled, starts
 
 BOUND = {"delay_node-00000": "25"}
+GB, I915, MEMORY = 10**9, "gpu.intel.com/i915", "gpu.intel.com/memory.max"
+ONE_GB, FIVE_GB = (DeviceDemand(({I915: 1, MEMORY: amount * GB},)) for amount in (1, 5))
 NAMES = ["node-00001", "node-00002", "node-00000"]
 
 
@@ -135,6 +140,22 @@ def deciding_on(inputs: DecisionInputs, ask: Any, reservations: Any) -> Decider:
         core=DecisionCore(filter_nodes=ask),
         reservations=reservations,
     )
+
+
+async def test_a_pod_may_evict_the_one_that_has_the_part_of_the_card_that_it_asks_for() -> None:
+    """Also while the victim's reservation still counts; and a replay gives the same answer."""
+    card = NodeDevices({I915: 9, MEMORY: 8 * GB}, {"gpu.intel.com/cards": "card0"})
+    pods = {"n1": {"victim": FIVE_GB}, "n2": {"small": ONE_GB, "large": FIVE_GB}}
+    nodes = {node: structs.replace(card, pods=each) for node, each in pods.items()}
+    devices = DeviceInputs(True, nodes, (Reservation("victim", FIVE_GB),))
+    inputs = DecisionInputs(Snapshot(), Policy(), time.monotonic(), devices=devices)
+    decider, observed = deciding_on(inputs, filter_nodes, Mock(read=AsyncMock(return_value=inputs))), list[Any]()
+    decider._observers = (observed.append,)
+    vip = PodInfo("default", "vip", "vip", devices=FIVE_GB)
+    answer = await decider.preempt(vip, {"n1": ["victim"], "n2": ["small"]})
+    assert answer.kept == ("n1",)
+    await asyncio.sleep(0)
+    assert Judge().judge(observed[0]).result is Result.AGREE
 
 
 async def test_a_decision_that_failed_is_not_made_again_when_reservations_change() -> None:

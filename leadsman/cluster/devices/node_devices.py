@@ -1,10 +1,10 @@
 """Models the devices of one node, the pods that have some of them, and what ResourceClaims ask of them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from leadsman.cluster.devices.demand import DeviceDemand, is_extended
 from leadsman.cluster.model import ClusterNode, ClusterPod
@@ -51,6 +51,10 @@ class NodeDevices(Struct, frozen=True, omit_defaults=True, dict=True):
     def free(self, resource: str) -> int:
         """Returns what the bound pods leave of an extended resource."""
         return self.allocatable.get(resource, 0) - sum(pod.amount(resource) for pod in self.pods.values())
+
+    def without(self, uids: Collection[str]) -> "NodeDevices":
+        """Returns the devices as they are when these pods have none of them."""
+        return structs.replace(self, pods={uid: each for uid, each in self.pods.items() if uid not in uids})
 
 
 NO_DEVICES = NodeDevices()

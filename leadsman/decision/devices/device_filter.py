@@ -5,7 +5,10 @@ read, or asks for what nobody counts, is refused everywhere: it asked for someth
 is reserved for other pods, because two replicas must never give the same away.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
+
+from msgspec import structs
 
 from leadsman.cluster.devices import cards
 from leadsman.cluster.devices.cards import CardQuestion
@@ -89,6 +92,20 @@ def needs_reservation(pod: PodInfo, inputs: DecisionInputs) -> bool:
     if pod.bad_demand or not inputs.devices.followed:
         return False
     return asks_link(pod.devices, inputs) or bool(cards.asks_of_one_card(pod.devices))
+
+
+def without_victims(pod: PodInfo, victims: Mapping[str, Collection[str]], inputs: DecisionInputs) -> DecisionInputs:
+    """Returns the inputs as they are once the pod has evicted its victims, as far as its devices depend on that.
+
+    victims: node → UIDs. What their virtual functions may send is gone when the agent reports that it is.
+    """
+    devices = inputs.devices
+    if not victims or not needs_reservation(pod, inputs):
+        return inputs
+    gone = set(chain.from_iterable(victims.values()))
+    left = tuple(each for each in devices.reservations if each.uid not in gone)
+    freed = {node: devices.nodes[node].without(uids) for node, uids in victims.items() if node in devices.nodes}
+    return structs.replace(inputs, devices=structs.replace(devices, reservations=left)).with_devices_of(freed)
 
 
 def unserved_bandwidth(pod: PodInfo, inputs: DecisionInputs) -> str:

@@ -8,7 +8,13 @@ import pytest
 from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.devices.node_devices import ClaimRequests, DeviceCount, NodeDevices, RequestedWay
 from leadsman.decision.decide import decide
-from leadsman.decision.devices.device_filter import NO_HEADROOM, NO_VIRTUAL_FUNCTION, UNKNOWN_HEADROOM, DeviceFilter
+from leadsman.decision.devices.device_filter import (
+    NO_HEADROOM,
+    NO_VIRTUAL_FUNCTION,
+    UNKNOWN_HEADROOM,
+    DeviceFilter,
+    without_victims,
+)
 from leadsman.decision.devices.device_scores import FitScore
 from leadsman.decision.explain import explain, format_explanation
 from leadsman.decision.inputs import AskedDevices, DecisionInputs, DeviceInputs, Reservation
@@ -92,6 +98,13 @@ def bandwidth_reasons(
 def test_ten_pods_of_2_gbit_find_room_for_five(bound: int) -> None:
     refused = bandwidth_reasons(*[TWO_GBIT] * bound)
     assert refused == ({} if bound < 5 else {"a": NO_HEADROOM.reason})
+
+
+def test_the_bandwidth_of_a_pod_that_would_be_evicted_is_free() -> None:
+    devices, vip = DeviceInputs(True, {"a": with_pods(FUNCTIONS, *[TWO_GBIT] * 5)}), asking(TWO_GBIT)
+    now = make.facts({"a": make.state(metrics=LINK)}, POLICY, devices=devices)
+    then = without_victims(vip, {"a": ["bound-0"]}, now)
+    assert [set(DeviceFilter().refusals(vip, ["a"], each)) for each in (now, then)] == [{"a"}, set()]
 
 
 def test_what_the_agent_does_not_report_or_not_freshly_is_unknown() -> None:
