@@ -229,10 +229,11 @@ class PeerRefresher:
     async def refresh(self) -> None:
         """Reads the ring once and probes the peers that follow from it."""
         before = set(self.selection.ring_peers())
-        query, began = self.selection.next_query(self._clock()), self._clock()
-        read = await read_ring(self._store, query)
+        query, began = self.selection.next_query(self._clock(), self._lost_peers.names), self._clock()
+        own_arc, random_arc, found = await read_ring(self._store, query)
         self._answered_seconds = self._clock() - began
-        self.selection.apply_result(query, *read, self._clock())
+        self.selection.apply_result(query, own_arc, random_arc, found, self._clock())
+        self._lost_peers.move(found)
         self.assumed_nodes = assumed_nodes(self.assumed_nodes, self.selection.ring_size.nodes)
         self.ring_was_read.set()
         self._backoff.reset()

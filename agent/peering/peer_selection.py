@@ -150,6 +150,16 @@ class LostPeers:
         self._probed = by_name | {peer.name: peer for peer in lost}
         return lost
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._lost)
+
+    def move(self, found: Iterable[RingMember]) -> None:
+        """Takes the address of each lost peer that is on the ring again: another node may have its old one by now."""
+        for node, entry in found:
+            if node in self._lost:
+                self._lost[node] = Peer(node, entry.address), self._lost[node][1]
+
 
 # The nodes whose ring entries were read, and which of them are near. Pure: it holds state and does no I/O.
 #
@@ -287,13 +297,14 @@ class PeerSelection:
         self._requested: dict[str, float] = {}
         self._replace_at = float("-inf")
 
-    def next_query(self, now: float) -> RingQuery:
-        """Returns the next read. Peers that are not the next on the ring are read again, in case they moved or left."""
+    def next_query(self, now: float, lost: Iterable[str] = ()) -> RingQuery:
+        """Returns the next read. Peers that are not the next on the ring are read again, in case they moved or left,
+        and `lost` ones in case they came back."""
         self._expire(now)
         current = (*self._random, *self._near, *self._requested)
         own = self._own_coordinate()
         nearest = [name for _, name in self.candidates.by_distance(own) if name not in current][:NEAR_CANDIDATES]
-        names = dict.fromkeys((*current, *nearest, *self.candidates.referrals(own, MAX_REFERRALS)))
+        names = dict.fromkeys((*current, *nearest, *self.candidates.referrals(own, MAX_REFERRALS), *lost))
         return RingQuery(
             keys.ring_position(self.own_name) + 1, self._rng.randrange(keys.RING_SIZE), self.k, tuple(names)
         )

@@ -8,6 +8,7 @@ import pytest
 
 from agent.peering.peer_refresh import MAX_BACKOFF_SECONDS, MAX_USES_PER_READ, OwnCoordinate, PeerRefresher
 from leadsman.network.vivaldi import Coordinate
+from leadsman.state.records import RingEntry
 from leadsman.state.store import StoreError, Unavailable, Unreachable
 from tests.agent.peering.conftest import PEERING, FakeProber, Ring
 
@@ -94,6 +95,22 @@ async def test_a_peer_that_falls_silent_cuts_the_rest_short_once(world: World, m
         before = world.ring.now
         await world.neighbours._rest(15.0)
         assert world.ring.now - before == pytest.approx(15.0)
+
+
+async def test_a_lost_peer_that_comes_back_elsewhere_is_probed_there(world: World) -> None:
+    """Another node may have its old address by then."""
+    await world.ring.fill(40)
+    await world.neighbours.refresh()
+    lost = world.neighbours.selection.next_query(0.0).nodes[0]
+    world.prober.lost = {lost}
+    await world.ring.remove(lost)
+    await world.neighbours.refresh()
+    assert lost in world.prober.peers
+    await world.ring.put(lost, RingEntry("10.0.9.9"))
+    for _ in range(2):
+        world.ring.now += 15.0
+        await world.neighbours.refresh()
+        assert world.prober.peers[lost].address == "10.0.9.9"
 
 
 @pytest.mark.parametrize("error", [Unavailable("no answer"), Unreachable("refused")], ids=repr)
