@@ -247,6 +247,7 @@ class Reporter:
     """Claims the node and reports every push interval ± 10 %, until another agent owns the node: raises
     NodeAlreadyOwned.
 
+    identity: to claim the node with; another zone has it claimed again with the next report.
     ownership: the claim; None before it and after it was lost.
     report_count, failures (by cause): since the start, for metrics.
     problem: why the last report failed.
@@ -271,7 +272,7 @@ class Reporter:
         spread: returns, as soon as that is known, over how many seconds all agents spread a call that each makes;
             `timing` is then that of this cluster. None: 0.
         """
-        self._store, self._node, self._identity = store, node, identity
+        self._store, self._node, self.identity = store, node, identity
         self._timing, self._records, self._liveness = timing, records, liveness
         self._rng, self._sleep, self._pause, self._spread = rng, sleep, pause or sleep, spread or _at_once
         self._backoff = Backoff(FIRST_BACKOFF_SECONDS, MAX_FIRST_BACKOFF_SECONDS, rng)
@@ -353,9 +354,10 @@ class Reporter:
             self._renewed_at = now
 
     async def _claimed(self, timing: ReportTiming) -> NodeOwnership:
-        """Returns the claim that stands, unless its lease became too short as the cluster grew, or far too long."""
-        claim = self.ownership
-        if claim is not None and timing.least_lease_seconds <= claim.lease_seconds <= 2 * timing.lease_seconds:
+        """Returns the claim that stands, unless its lease became too short as the cluster grew, or far too long, or
+        another zone was found since."""
+        claim, shortest, longest = self.ownership, timing.least_lease_seconds, 2 * timing.lease_seconds
+        if claim and claim.identity.zone == self.identity.zone and shortest <= claim.lease_seconds <= longest:
             return claim
         self._reported = dict.fromkeys(self._reported)
         self._renewed_at, self._last_beat = self._liveness.clock(), ()
@@ -375,7 +377,7 @@ class Reporter:
     async def _claim(self, timing: ReportTiming) -> NodeOwnership:
         entry = self._records().get(RingEntry)
         assert entry is None or isinstance(entry, RingEntry)
-        return await claim_node(self._store, self._node, self._identity, timing.lease_seconds, entry)
+        return await claim_node(self._store, self._node, self.identity, timing.lease_seconds, entry)
 
     async def _write(self, ownership: NodeOwnership, timing: ReportTiming) -> None:
         """Writes what changed. After a write that may have been done nobody knows what the store has, so all is written

@@ -28,13 +28,14 @@ from agent.pods.reward_persistence import RewardPersistence
 from agent.reporting import Loop, LoopLiveness, Reporter, current_records
 from agent.rtt.peer import ProbeSettings
 from agent.rtt.prober import Prober, rtt_metrics
-from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError
 from leadsman.kube.names import ZONE_LABEL
 from leadsman.kube.objects import Node
 from leadsman.plugin import HostRoots
+from leadsman.runtime.backoff import Backoff
 from leadsman.runtime.http_server import Health, create_ops_app, good_unless, serve
+from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.process import finish_within, run_tasks
 from leadsman.runtime.scrape import counter, create_registry, gauge
 from leadsman.runtime.token_bucket import TokenBucket
@@ -83,12 +84,12 @@ class AgentSettings(Struct, frozen=True):
         check_node_name(self.node)
 
 
-def own_metrics(settings: AgentSettings, reporter: Reporter) -> Iterator[Metric]:
+def own_metrics(node: str, reporter: Reporter) -> Iterator[Metric]:
     """Yields the node's name, to join with whatever the scraper calls the instance, and the reports to etcd."""
     yield gauge(
         "leadsman_agent_info",
         "Constant 1, labelled with the name, zone and rack of the node that the agent measures.",
-        {(settings.node, settings.zone, settings.rack): 1},
+        {(node, reporter.identity.zone, reporter.identity.rack): 1},
         "node",
         "zone",
         "rack",
@@ -101,21 +102,9 @@ log = logging.getLogger(__name__)
 
 DEADLINE_SECONDS = 3.0
 """The agent waits for this before it measures."""
-
-
-async def read_zone(api: ApiAccess, node: str) -> str:
-    """Reads the zone from the Node object: before Kubernetes 1.35 nobody hands it to the node's pods.
-
-    "": the node has none, or it cannot be read, which the log says.
-    """
-    async with ApiClient(api, deadline_seconds=DEADLINE_SECONDS) as client:
-        try:
-            return (await client.get(f"/api/v1/nodes/{node}", Node)).metadata.labels.get(ZONE_LABEL, "")
-        except ApiError as error:
-            log.warning(
-                "the zone of node %s stays unknown until the agent restarts, unless --zone is set: %s", node, error
-            )
-            return ""
+FIRST_ZONE_PAUSE_SECONDS, MAX_ZONE_PAUSE_SECONDS = 60.0, 3600.0
+"""Longest pauses between two reads of an unknown zone. Agents of nodes without one read on: 5,000 of them ask the API
+server three times a second."""
 
 
 class Wakeup:
@@ -182,9 +171,8 @@ never comes to that. TCP's keep-alive notices within 25 s when the other end has
 
 async def run(settings: AgentSettings, stop: asyncio.Event, clock: Callable[[], float] = time.monotonic) -> None:
     """Runs until `stop`. Raises what ended a loop, such as NodeAlreadyOwned when another agent writes this node."""
-    if not settings.zone and settings.pods is not None:
-        settings = structs.replace(settings, zone=await read_zone(settings.pods.api, settings.node))
     parts = AgentComponents(settings, clock)
+    await parts.read_zone()
     host, _, port = settings.listen.rpartition(":")
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(serve(_ops_app(parts), host.strip("[]"), int(port)))
@@ -257,6 +245,11 @@ class AgentComponents:
             pause=self.wakeup.sleep,
             spread=self.peer_refresher.spread,
         )
+        self._zone_problem = ProblemLog(
+            log,
+            f"agent cannot read the zone of node {settings.node}; it stays unknown, and the agent tries again",
+            f"agent can read the zone of node {settings.node} again",
+        )
 
     def loops(self) -> dict[str, Coroutine[Any, Any, None]]:
         always = {
@@ -266,8 +259,29 @@ class AgentComponents:
             "urgent reports": self.urgent_reports.run(),
             "peers": self.peer_refresher.run(),
             "requests": self.probe_requests.run(),
+            "zone": self.keep_reading_zone(),
         }
         return always if self.pods is None else always | {"pods": self.pods.run()}
+
+    async def read_zone(self) -> None:
+        """Reads an unknown zone from the Node object: before Kubernetes 1.35 nobody hands it to the node's pods."""
+        if self.settings.pods is None or self.reporter.identity.zone:
+            return
+        async with ApiClient(self.settings.pods.api, deadline_seconds=DEADLINE_SECONDS) as client:
+            try:
+                labels = (await client.get(f"/api/v1/nodes/{self.settings.node}", Node)).metadata.labels
+            except ApiError as error:
+                self._zone_problem.report(error)
+                return
+        self._zone_problem.clear()
+        self.reporter.identity = structs.replace(self.reporter.identity, zone=labels.get(ZONE_LABEL, ""))
+
+    async def keep_reading_zone(self) -> None:
+        """Ends when the zone is known: the API server may be out of reach at first, or the node's label come later."""
+        backoff = Backoff(FIRST_ZONE_PAUSE_SECONDS, MAX_ZONE_PAUSE_SECONDS, Random())
+        while self.settings.pods is not None and not self.reporter.identity.zone:
+            await asyncio.sleep(backoff.next_seconds())
+            await self.read_zone()
 
     def on_silence(self) -> None:
         self.urgent_reports.request()
@@ -291,7 +305,7 @@ class AgentComponents:
 
 def _ops_app(parts: AgentComponents) -> web.Application:
     registry = create_registry(
-        lambda: own_metrics(parts.settings, parts.reporter),
+        lambda: own_metrics(parts.settings.node, parts.reporter),
         lambda: rtt_metrics(parts.prober, parts.clock(), parts.peer_refresher.selection.lasting_names),
         lambda: hardware_metrics(parts.hardware.latest, parts.settings.hardware_metrics),
         lambda: peering_metrics(parts.probe_requests),

@@ -1,6 +1,7 @@
 """Whose a node is: one agent writes it, until its lease is over. On the verified memory store."""
 
 import pytest
+from msgspec import structs
 
 from agent.node_ownership import NodeAlreadyOwned, claim_node
 from agent.quarantine import after_overrun, is_over
@@ -34,6 +35,15 @@ async def test_a_second_agent_takes_over_when_the_lease_of_a_killed_one_ends(wor
     assert isinstance(stored, Identity)
     assert stored.owner == "uid-2"
     assert world.now <= ReportTiming().lease_seconds + 2
+
+
+async def test_a_zone_that_is_found_later_is_claimed_with_the_next_report(world: World) -> None:
+    reporter = world.reporter()
+    await reporter.report()
+    reporter.identity = structs.replace(reporter.identity, zone="north")
+    await reporter.report()
+    assert isinstance(stored := (await world.stored())[Identity], Identity)
+    assert stored.zone == "north"
 
 
 async def test_two_agents_never_write_one_node(world: World) -> None:
