@@ -61,7 +61,8 @@ FREE = gauge("filesystem_free_bytes", "Bytes that root can still use.", "device"
 READ_ONLY = gauge("filesystem_readonly", "1 when mounted read-only.", "device", "fstype", "mountpoint")
 
 _POD_MOUNTS = re.compile(
-    r"/(?:(?:dev|proc|sys|snap)(?:/|$)|run/|var/lib/(?:kubelet|docker|containers|containerd|rancher)/).*"
+    r"/(?:(?:dev|proc|sys|snap)(?:/|$)|run/|var/lib/(?:kubelet|docker|containers|containerd|rancher)/"
+    r"|(?:.*/)?kubelet/(?:pods|plugins)/).*"
 )
 _ROOT_TYPES = ("overlay", "zfs")
 _ESCAPE = re.compile(r"\\([0-7]{3})")

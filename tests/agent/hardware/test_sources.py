@@ -113,6 +113,12 @@ def test_the_function_below_a_synthetic_device_counts_nothing_of_its_own(tmp_pat
         ("overlay / overlay rw,lowerdir=/l 0 0\noverlay /x overlay rw 0 0\n", {"/": False}),
         ("/dev/sda /devel ext4 rw 0 0\n/dev/sdb /sys ext4 rw 0 0\n", {"/devel": False}),
         ("/dev/sda /my\\040disk ext4 rw 0 0\n", {"/my disk": False}),
+        # k0s and MicroK8s have the kubelet's folder elsewhere.
+        (
+            "/dev/sdb /var/lib/k0s/kubelet/pods/u/v ext4 rw 0 0\n/dev/sdc /var/lib/k0s xfs rw 0 0\n",
+            {"/var/lib/k0s": False},
+        ),
+        ("/dev/sdb /var/snap/microk8s/common/var/lib/kubelet/plugins/v ext4 rw 0 0\n", {}),
         # Read-only is an option, not a part of one.
         ("/dev/sda / ext4 rw,errors=remount-ro 0 0\n/dev/sdb /b ext4 ro,noatime 0 0\n", {"/": False, "/b": True}),
     ],
