@@ -51,7 +51,7 @@ from leadsman.state.store import (
 
 
 class Loop(Protocol):
-    """Names a loop of the agent and counts its rounds. rounds: completed ones, since the start."""
+    """Counts what a loop of the agent has done. rounds: stands still while the loop hangs."""
 
     @property
     def rounds(self) -> int: ...

@@ -316,7 +316,7 @@ def _ops_app(parts: AgentComponents) -> web.Application:
     def healthz() -> Health:
         """Tells whether the process's own loops go on. It never depends on etcd: a restart would not bring it back."""
         stalled = parts.liveness.stalled().items()
-        return good_unless("\n".join(f"loop {name} has not completed a round for {age:.0f} s" for name, age in stalled))
+        return good_unless("\n".join(f"loop {name} made no progress for {age:.0f} s" for name, age in stalled))
 
     def readyz() -> Health:
         return good_unless(reporter.problem.text or ("" if reporter.report_count else "no report was acknowledged yet"))

@@ -65,12 +65,18 @@ class CollectorRun:
     """
 
     def __init__(
-        self, todo: Mapping[str, CollectFunction], roots: HostRoots, clock: Callable[[], float], deadline_seconds: float
+        self,
+        todo: Mapping[str, CollectFunction],
+        roots: HostRoots,
+        clock: Callable[[], float],
+        deadline_seconds: float,
+        on_progress: Callable[[], None] = lambda: None,
     ) -> None:
+        """on_progress: called under the lock when a collector finished or was given up."""
         self.outcomes: dict[str, CollectorOutcome] = {}
         self.stuck: dict[str, StuckCollector] = {}
         self._todo, self._roots = deque(todo.items()), roots
-        self._clock, self._deadline_seconds = clock, deadline_seconds
+        self._clock, self._deadline_seconds, self._on_progress = clock, deadline_seconds, on_progress
         self._lock, self._thread = Lock(), Thread()
         self._running: tuple[str, float] | None = None
         self._loop, self._finished = asyncio.get_running_loop(), asyncio.Event()
@@ -99,6 +105,7 @@ class CollectorRun:
         with self._lock:
             if self._running and self._clock() - self._running[1] >= self._deadline_seconds:
                 self.stuck[self._running[0]] = self._running[1], self._thread
+                self._on_progress()
                 self._start_thread()
 
     def _start_thread(self) -> None:
@@ -112,6 +119,7 @@ class CollectorRun:
             with self._lock:
                 if thread is self._thread:
                     self.outcomes[item[0]] = outcome
+                    self._on_progress()
         if thread is self._thread:
             with contextlib.suppress(RuntimeError):  # The loop ended while a read hung: nobody waits.
                 self._loop.call_soon_threadsafe(self._finished.set)
@@ -134,7 +142,8 @@ log = logging.getLogger(__name__)
 class HardwareMonitor:
     """Reads the hardware in rounds; `latest` and `record` answer from memory.
 
-    latest: the last reading; None before the first. rounds: completed ones.
+    latest: the last reading; None before the first.
+    rounds: completed ones, and collectors that finished or were given up; it stands still when the monitor hangs.
     """
 
     def __init__(
@@ -172,12 +181,13 @@ class HardwareMonitor:
         collectors = self._collectors_by_chip()
         self._stuck = {name: stuck for name, stuck in self._stuck.items() if stuck[1].is_alive()}
         todo = {name: collect for name, collect in collectors.items() if self._may_run(name)}
-        run = await CollectorRun(todo, self._roots, self._clock, self._deadline_seconds).complete()
+        run = CollectorRun(todo, self._roots, self._clock, self._deadline_seconds, self._count_progress)
+        await run.complete()
         self._settle(todo, run.stuck)
         outcomes = {name: run.outcomes.get(name) or self._overdue(name) for name in collectors}
         for name, outcome in outcomes.items():
             self._log_fault(name, outcome)
-        self.rounds += 1
+        self._count_progress()
         before, self.latest = self.latest, HardwareReading(self._clock(), outcomes)
         self._values = summarize(before, self.latest)
         return self.latest
@@ -188,6 +198,9 @@ class HardwareMonitor:
         if self.latest is None or now - self.latest.at_seconds > stale_seconds(self._interval_seconds):
             return None
         return Hardware(self._values)
+
+    def _count_progress(self) -> None:
+        self.rounds += 1
 
     def _collectors_by_chip(self) -> Mapping[str, CollectFunction]:
         """Each chip of hwmon is a collector of its own: a driver that hangs takes its chip's series and no other's."""

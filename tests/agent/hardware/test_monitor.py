@@ -177,6 +177,24 @@ async def test_a_stuck_thread_starts_nothing_when_it_comes_back(gate) -> None:
     assert calls == [1]
 
 
+async def test_each_collector_that_finished_or_was_given_up_is_progress(gate) -> None:
+    """Many sensors that hang together make a long round, and no loop that hangs."""
+    seen = []
+
+    def stuck(roots):
+        gate.wait(30)
+        yield SAMPLE
+
+    def last(roots):
+        seen.append(many.rounds)
+        yield SAMPLE
+
+    collectors = {"load": compute.collect_load, "stuck": stuck, "also stuck": stuck, "last": last}
+    many = HardwareMonitor(HostRoots(), collectors=collectors, deadline_seconds=0.5)
+    await many.run_round()
+    assert seen == [3]
+
+
 async def test_cancelled_it_starts_no_further_collector(gate) -> None:
     begun, calls = threading.Event(), []
 
