@@ -117,7 +117,7 @@ class PodHealth(Struct):
     def update(self, pod: Pod, now: float) -> None:
         """Takes the pod's present state. Health since the last credit is lost when it is no longer healthy: nobody saw
         when that began."""
-        if _total_exits(pod) != _total_exits(self.pod):
+        if _has_restarted(self.pod, pod):
             self.age_seconds, self.healthy_since = 0.0, None
         self.pod = pod
         self.healthy_since = _since(self.healthy_since, is_healthy(pod), now)
@@ -168,8 +168,14 @@ def last_container_started_at(pod: Pod) -> float | None:
     return max((each.started_at.timestamp() for each in running if each and each.started_at), default=None)
 
 
-def _total_exits(pod: Pod) -> int:
-    return sum(map(exit_count, all_containers(pod)))
+def _has_restarted(before: Pod, now: Pod) -> bool:
+    """Tells whether a container has exited since, or counts its exits anew, as after a reboot.
+
+    Init containers that no longer say anything, because the pod's work is done, have not.
+    """
+    statuses = (*before.status.init_container_statuses, *before.status.container_statuses)
+    exits = {each.name: exit_count(each) for each in statuses}
+    return any(exit_count(each) != exits.get(each.name, 0) for each in all_containers(now))
 
 
 OTHER_TYPE = "other"
