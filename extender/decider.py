@@ -2,8 +2,9 @@
 
 The neutral decision lets all nodes pass with equal scores, so a slow or broken plugin costs quality, not scheduling.
 Exceptions are a pod whose telemetry policy fails closed, one that asks for bandwidth or a part of a device, and a pod
-with delay bounds, unless it or the policy accepts unknown delays (`estimate: accept`): all nodes are refused for them,
-as unresolvable, so that no pod is evicted for a node that cannot be checked.
+with delay bounds, unless it or the policy accepts unknown delays (`estimate: accept`), and every pod where a filter of
+another package fails closed: all nodes are refused for them, as unresolvable, so that no pod is evicted for a node that
+cannot be checked.
 """
 
 import asyncio
@@ -135,12 +136,14 @@ _log.addFilter(LogLimit())
 class DecisionCore(Struct, frozen=True):
     """Holds the two functions that decide. Tests replace them with slow and broken ones.
 
-    is_brief: whether they decide so fast that a worker costs more.
+    is_brief: whether they decide so fast that a worker costs more. fails_closed: whether a plugin of the policy refuses
+        every node when there is no decision.
     """
 
     filter_nodes: Callable[[PodInfo, Sequence[str], DecisionInputs], FilterResult] = filter_nodes
     score_nodes: Callable[[PodInfo, Sequence[str], DecisionInputs], ScoreResult] = score_nodes
     is_brief: Callable[[PodInfo, Sequence[str], DecisionInputs], bool] = lambda *_: False
+    fails_closed: Callable[[Policy], bool] = lambda _: False
 
 
 DEFAULT_CORE = DecisionCore(is_brief=is_brief)
@@ -294,7 +297,8 @@ class Decider:
         if isinstance(filter_result, DecisionFault):
             self.metrics.count_decision(verb, "neutral", filter_result.reason)
             fault = filter_result.message
-            return _also_refused(refused, _without_plugins(pod, asked, inputs, fault)), fault
+            closed = self.core.fails_closed(inputs.policy)
+            return _also_refused(refused, _without_plugins(pod, asked, inputs, fault, closed)), fault
         filter_result = _also_refused(refused, filter_result)
         result = "kept" if not filter_result.refused else "restricted" if filter_result.kept else "refused"
         self.metrics.count_decision(
@@ -342,8 +346,11 @@ def _also_refused(refused: Mapping[str, Refusal], filter_result: FilterResult) -
     return FilterResult(kept, {**refused, **by_plugins}) if refused else filter_result
 
 
-def _without_plugins(pod: PodInfo, nodes: tuple[str, ...], inputs: DecisionInputs, reason: str) -> FilterResult:
-    strict = _has_strict_bound(pod, inputs.policy) or telemetry_plugins.fails_closed(pod, inputs)
+def _without_plugins(
+    pod: PodInfo, nodes: tuple[str, ...], inputs: DecisionInputs, reason: str, closed: bool
+) -> FilterResult:
+    """closed: a plugin refuses every node."""
+    strict = closed or _has_strict_bound(pod, inputs.policy) or telemetry_plugins.fails_closed(pod, inputs)
     if strict or (inputs.devices.followed and pod.bad_demand) or needs_reservation(pod, inputs):
         return FilterResult((), dict.fromkeys(nodes, Refusal("deadline", reason)))
     return FilterResult(nodes, {})

@@ -131,12 +131,12 @@ class ExtenderParts:
         self.recorder = self._recorder(settings.record) if settings.record else None
         client = self.followed.cluster.client if self.followed.cluster else None
         self.plugin_events = PluginEvents(client, settings.own_pod) if client and settings.own_pod else None
-        self.plugins = PluginHost(
+        self.plugins = plugins = PluginHost(
             lambda: self.followed.policy_file.current,
             self.followed.input_sources.current_inputs,
             self.plugin_events.plugin_changed if self.plugin_events else None,
         )
-        self.core = DecisionCore(self.plugins.filter_nodes, self.plugins.score_nodes, is_brief)
+        self.core = DecisionCore(plugins.filter_nodes, plugins.score_nodes, is_brief, plugins.fails_closed)
         devices = self.followed.input_sources.devices
         self.reservations = DeviceReservations(self.store, devices) if devices else None
         self.live = LiveState(self._api_sources())

@@ -162,6 +162,10 @@ class PluginHost:
         with self._asking(RemoteScore, SCORES_GROUP, pod, candidates, inputs) as remote:
             return score_nodes(pod, candidates, inputs, (*SCORES, *remote))
 
+    def fails_closed(self, policy: Policy) -> bool:
+        """Tells whether one of the policy's filters refuses every node while it gives no answer."""
+        return any((self._plugins.get(key) or Plugin(*key)).fails_closed for key in named_plugins(policy))
+
     def judges_of_plan(self) -> tuple[Filter, Score]:
         """Returns the filter and the score for all questions of one plan."""
         return judges_of_plan([plugin for key in named_plugins(self._policy()) if (plugin := self._plugins.get(key))])

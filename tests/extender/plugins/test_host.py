@@ -18,7 +18,7 @@ from leadsman.decision.policy import PressurePolicy, parse
 from leadsman.plugin import FILTERS_GROUP
 from leadsman.state.records import Hardware
 from leadsman.state.snapshot import Snapshot
-from tests.extender.conftest import Extender, Fixed, starts
+from tests.extender.conftest import Extender, Fixed, args, starts
 from tests.extender.plugins.conftest import NODES, Hosted, Hosts, policy
 from tests.waiting import until
 
@@ -138,9 +138,18 @@ async def test_the_reason_of_a_failure_is_kept(hosts: Hosts, name: str, problem:
 
 
 @pytest.mark.parametrize(("name", "kept"), [("open", len(NODES)), ("closed", 0)])
-async def test_a_filter_says_whether_it_fails_open_or_closed(hosts: Hosts, name: str, kept: int):
+async def test_a_filter_says_whether_it_fails_open_or_closed_also_where_there_is_no_decision(
+    hosts: Hosts, name: str, kept: int
+):
+    def broken(*_):
+        raise ZeroDivisionError
+
     async with hosts(policy(filters=name)) as hosted:
         assert len((await filtered(hosted)).kept) == kept
+        core = DecisionCore(broken, fails_closed=hosted.host.fails_closed)
+        async with starts(policy=Fixed(hosted.policy), core=core) as extender:
+            answer = await extender.asked("/filter", args(NODES))
+        assert (len(answer["NodeNames"]), len(answer["FailedAndUnresolvableNodes"])) == (kept, len(NODES) - kept)
 
 
 async def test_a_refusal_without_a_reason_is_no_answer(hosts: Hosts):
