@@ -193,7 +193,9 @@ async def what_if(live: LiveState, request: web.Request) -> DecisionDetail:
         raise RequestError(error.status, str(error), "yaml", "", ALLOWED) from error
     if live.sources.reservations and needs_reservation(pasted, inputs):
         inputs = await live.sources.reservations.read(inputs)
-    entry = await live.on_worker(lambda: decide_on_pod(pasted, inputs.snapshot.nodes, inputs, core))
+    entry = await live.on_worker(
+        lambda: decide_on_pod(pasted, inputs.node_roles or inputs.snapshot.nodes, inputs, core)
+    )
     return await _detail(live, request, entry)
 
 

@@ -25,7 +25,7 @@ from extender.api.requests import (
 from extender.api.view import ClusterView, source_name
 from extender.api.what_if import LONGEST_BOUND_MS
 from extender.dead_links import DeadLink
-from leadsman.decision.delay.bounds import DelayBound, Target
+from leadsman.decision.delay.bounds import DelayBound, Target, exists
 from leadsman.decision.delay.evaluation import EvaluatedBound, PairRow, evaluate, pair_rows
 from leadsman.decision.delay.explain_delay import AGENTS_SOURCE, delay_evidence, source_text
 from leadsman.decision.delay.rtt_table import Outcome, reason
@@ -180,22 +180,24 @@ def _used(a: str, b: str, inputs: DecisionInputs) -> UsedDelay:
 
 
 def nodes_within(view: ClusterView, node: str, bound_ms: float, inputs: DecisionInputs) -> NodesWithin:
-    """Judges every node of the view by a bound to `node`. inputs: the newest."""
+    """Judges every node by a bound to `node`: those of the cluster, or while they are not followed those of the view.
+    inputs: the newest."""
+    names = sorted(inputs.node_roles) or view.table.names
     bound, target = DelayBound(node, bound_ms), Target(node, (node,))
     evaluation = evaluate(bound, target, inputs)
     (row,) = pair_rows(EvaluatedBound(bound, target, evaluation), inputs)
-    places = evaluation.index.positions(view.table.names)
+    places = evaluation.index.positions(names)
     rtt_ms = number_or_none(evaluation.rtt_ms[places])
-    low_ms, high_ms = _interval(row, places, len(view.table.names))
-    x, y = number_or_none(view.coordinates[:, 0]), number_or_none(view.coordinates[:, 1])
+    low_ms, high_ms = _interval(row, places, len(names))
+    on_map = dict(zip(view.table.names, zip(*map(number_or_none, view.coordinates.T), strict=True), strict=True))
     readings, outcomes = evaluation.reading[places].tolist(), evaluation.outcome[places].tolist()
     items = []
-    for at, name in enumerate(view.table.names):
+    for at, name in enumerate(names):
         outcome, is_measured = Outcome(outcomes[at]), readings[at] >= 0
         basis = "measured" if is_measured else "unknown" if rtt_ms[at] is None else "estimate"
         low, high = (rtt_ms[at], rtt_ms[at]) if is_measured else (low_ms[at], high_ms[at])
-        refusal = reason(outcome, node, bound_ms)
-        items.append(NodeWithin(name, rtt_ms[at], low, high, basis, not outcome.refuses, refusal, x[at], y[at]))
+        refusal, (x, y) = reason(outcome, node, bound_ms), on_map.get(name, (None, None))
+        items.append(NodeWithin(name, rtt_ms[at], low, high, basis, not outcome.refuses, refusal, x, y))
     return NodesWithin(node, bound_ms, items)
 
 
@@ -239,7 +241,8 @@ async def lost(live: LiveState, request: web.Request) -> ListPage[DeadLink]:
 async def within(live: LiveState, request: web.Request) -> NodesWithin:
     bound_ms, node = positive_ms(request.query, "bound_ms"), request.query.get("node", "")
     view, inputs = await live.view(), live.sources.inputs.current_inputs()
-    existing(node, "node", view.snapshot.nodes, "node")
+    if not exists(node, (), inputs):
+        existing(node, "node", view.snapshot.nodes, "node")
     return await live.on_worker(lambda: nodes_within(view, node, bound_ms, inputs))
 
 

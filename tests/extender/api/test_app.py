@@ -84,6 +84,17 @@ async def test_what_if_knows_what_is_reserved_as_the_filter_does(api: Api, monke
     assert "etcd does not say it" in str(body)
 
 
+async def test_a_node_without_an_agent_is_asked_about_as_kube_scheduler_asks(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    followed = replace(api.live.sources.inputs.current_inputs(), node_roles={"edge-a-0000": "", "bare": ""})
+    monkeypatch.setattr(type(api.live.sources.inputs), "current_inputs", lambda _: followed)
+    _, decided = await api.post("/what-if", {"yaml": POD})
+    assert {node["node"] for node in decided["explanation"]["nodes"]} == {"edge-a-0000", "bare"}
+    _, within = await api.get("/delays/within?node=bare&bound_ms=10")
+    assert [(node["name"], node["passes"]) for node in within["items"]] == [("bare", True), ("edge-a-0000", False)]
+
+
 @pytest.mark.parametrize(
     ("sort", "seconds_ago", "first"),
     [("newest", 60, "placed"), ("waiting", 60, "waits"), ("waiting", FORGET_SECONDS + 1, "placed")],
