@@ -25,7 +25,7 @@ from extender.api.requests import (
 from extender.api.view import ClusterView, source_name
 from extender.api.what_if import LONGEST_BOUND_MS
 from extender.dead_links import DeadLink
-from leadsman.decision.delay.bounds import DelayBound, Target, exists
+from leadsman.decision.delay.bounds import DelayBound, Target, node_exists
 from leadsman.decision.delay.evaluation import EvaluatedBound, PairRow, evaluate, pair_rows
 from leadsman.decision.delay.explain_delay import AGENTS_SOURCE, delay_evidence, source_text
 from leadsman.decision.delay.rtt_table import Outcome, reason
@@ -241,7 +241,7 @@ async def lost(live: LiveState, request: web.Request) -> ListPage[DeadLink]:
 async def within(live: LiveState, request: web.Request) -> NodesWithin:
     bound_ms, node = positive_ms(request.query, "bound_ms"), request.query.get("node", "")
     view, inputs = await live.view(), live.sources.inputs.current_inputs()
-    if not exists(node, (), inputs):
+    if not node_exists(node, (), inputs):
         existing(node, "node", view.snapshot.nodes, "node")
     return await live.on_worker(lambda: nodes_within(view, node, bound_ms, inputs))
 

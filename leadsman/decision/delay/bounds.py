@@ -242,14 +242,14 @@ def identity_of(resolved: Iterable[ResolvedBound | NoTarget]) -> list[Hashable]:
 def resolve_target(bound: DelayBound, pod: PodInfo, nodes: Container[str], inputs: DecisionInputs) -> Target | NoTarget:
     """Finds the nodes of a bound's target. nodes: the candidates, which exist even when nobody reported of them."""
     name = TargetName.of(bound.reference)
-    if name.kind in ("", NODE_KIND) and not name.namespace and exists(name.name, nodes, inputs):
+    if name.kind in ("", NODE_KIND) and not name.namespace and node_exists(name.name, nodes, inputs):
         return Target(name.name, (name.name,))
     if name.kind == NODE_KIND:
         return NoTarget(_missing_reason(name.name, name, inputs))
     return _resolve_workload(bound, name, pod, inputs)
 
 
-def exists(node: str, nodes: Container[str], inputs: DecisionInputs) -> bool:
+def node_exists(node: str, nodes: Container[str], inputs: DecisionInputs) -> bool:
     """Tells whether a node exists. Where nodes are followed, they decide; a site off the cluster is declared. Elsewhere
     all that is said of a node counts: a dead node's records are gone from the state, and kube-scheduler does not offer
     it."""
