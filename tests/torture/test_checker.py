@@ -13,9 +13,9 @@ from tests.torture.shape import CARDS_A_NODE, FOREIGN_LABELS, GUARDED_WORKLOAD
 MARKED, CALM = {"hot": "violating", **FOREIGN_LABELS}, FOREIGN_LABELS
 
 
-def beat(at: float, node: str = "a", *, epoch: int = 5, era: int = 0) -> log.Pushed:
+def beat(at: float) -> log.Pushed:
     """A heartbeat at `at`, which is also its seq and its revision."""
-    return log.Pushed(at, era, int(at), node, "heartbeat", {"v": 1, "epoch": epoch, "seq": int(at)})
+    return log.Pushed(at, 0, int(at), "a", "heartbeat", {"v": 1, "epoch": 5, "seq": int(at)})
 
 
 def latency(at: float, p50_ms: float, node: str = "a", peer: str = "b") -> log.Pushed:
@@ -141,27 +141,3 @@ def test_one_thing_wrong_is_a_violation_of_its_promise_and_of_no_other(what: str
 
 def test_every_promise_is_broken_by_one_of_these() -> None:
     assert {promise for promise, _ in BROKEN.values()} == set(checker.PROMISES)
-
-
-@pytest.mark.parametrize(
-    "entry",
-    [answer(at=42.0, status=0), answer(at=40.97, seconds=0.02, status=0), log.Scraped(42.0, "x", 5.0, 0)],
-    ids=["no answer", "none to the second call", "no scrape"],
-)
-def test_what_the_run_itself_held_down_owes_nothing(entry: log.Observation) -> None:
-    assert check([*QUIET, log.Down(41.0, "x", 46.0), entry]) == []
-
-
-def test_what_was_slow_while_the_run_itself_got_no_cpu_is_nobody_s_fault() -> None:
-    late = [answer(at=41.0 + number / 10, seconds=0.6) for number in range(10)]
-    gone: list[log.Observation] = [answer(at=42.0, seconds=5.0, status=0), log.Scraped(42.0, "x", 5.0, 0)]
-    assert check([*QUIET, log.Stalled(40.9, 43.0), *late, log.Scraped(41.0, "x", 2.1, 200), *gone]) == []
-
-
-def test_an_extender_that_was_restarted_may_begin_at_an_earlier_revision() -> None:
-    assert check([*QUIET, log.Down(41.0, "x", 43.0), view(44.0, 0, None)]) == []
-
-
-def test_in_a_wiped_store_revisions_and_epochs_begin_again() -> None:
-    wiped = [structs.replace(beat(at, era=1, epoch=1), revision=2) for at in (121.0, 122.0)]
-    assert check([*QUIET, *wiped, view(123.0, 2, None)]) == []

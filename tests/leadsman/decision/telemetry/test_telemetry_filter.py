@@ -57,15 +57,6 @@ def test_a_missing_policy_is_neutral_and_can_be_counted() -> None:
     assert not telemetry_plugins.is_policy_missing(tas.pod(), tas.facts([tas.policy()]))
 
 
-def test_stale_metrics_expire() -> None:
-    """The original never dropped the last value."""
-    policy = tas.policy(dontschedule=[tas.rule("heat", "GreaterThan", 80)])
-    fresh = tas.facts([policy], {"heat": {"a": 81}}, now=1000.0)
-    old = structs.replace(fresh, now=1015.1)
-    assert set(refused(fresh, tas.pod())) == {"a"}
-    assert refused(old, tas.pod()) == {}
-
-
 @pytest.mark.parametrize(
     ("logic", "metrics", "expected"),
     [

@@ -173,15 +173,6 @@ def test_what_the_original_left_is_taken_over_when_asked() -> None:
 # Policies that come, change and go leave exactly the labels that they should.
 
 
-def test_a_deleted_policy_leaves_nothing_behind_and_at_once() -> None:
-    both = policy(deschedule=[rule("m", "GreaterThan", 1)], labeling=[rule("m", "GreaterThan", 1, "x=1")])
-    cluster = Cluster("a", limits=LabelLimits())
-    cluster.step([both], {"m": {"a": 2}})
-    assert len(cluster.ours("a")) == 2
-    cluster.step([], {})
-    assert cluster.nodes["a"] == NodeView("a", {"kubernetes.io/hostname": "a"})
-
-
 def test_an_edit_acts_at_once_and_without_hysteresis() -> None:
     cluster = Cluster("a", limits=LabelLimits())
     cluster.step([policy(labeling=[rule("m", "GreaterThan", 100, "x=1")])], {"m": {"a": 101}})
