@@ -85,7 +85,6 @@ async def controller(api: FakeApiServer) -> AsyncIterator[Acting]:
 
 HOT = {"heat": {"n1": 90, "n2": 10}}
 BOTH_HOT = {"heat": {"n1": 90, "n2": 90}}
-COOL = {"heat": {"n1": 10, "n2": 10}}
 MARK = policy("hot", deschedule=[rule("heat", "GreaterThan", 80)])
 
 
@@ -106,13 +105,6 @@ async def test_without_the_crd_of_policies_nothing_is_stopped_and_labels_stay(co
     stopped = [family.samples[0].value for family in controller.keeper.families() if "stopped" in family.name]
     assert stopped == [0]
     assert controller.labels("n1") == {"hot": "violating"}
-
-
-async def test_labels_of_others_stay(controller: Acting) -> None:
-    await controller.step([MARK], HOT)
-    await controller.step([MARK], COOL)
-    assert controller.labels("n1") == {}
-    assert controller.patches() == [{"hot": "violating"}, {"hot": None}]
 
 
 async def test_a_node_that_changed_in_mid_plan_is_planned_again_from_what_stands_there(controller: Acting) -> None:

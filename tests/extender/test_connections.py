@@ -126,7 +126,7 @@ async def is_cut(port, body, reads_bytes=0):
 
 async def test_a_client_that_does_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("extender.handlers.SEND_TIMEOUT_SECONDS", 600)
-    async with starts(limits=QUICK) as extender:
+    async with starts(limits=ServerLimits(write_timeout_seconds=0.2)) as extender:
         assert await is_cut(extender.port, captured("nodes-1000-filter"))
 
 

@@ -33,24 +33,18 @@ class Fault(StrEnum):
 class SimulationSettings(Struct, frozen=True):
     """What is simulated. After two phases, half of the bad nodes are repaired; then a node joins.
 
-    nodes: number of nodes.
     bad: number of nodes that fail pods.
     failures_on_bad_ratio: share of pods that fail on a bad node, 0..1.
     failures_elsewhere_ratio: share of pods that fail on any other node, 0..1.
-    fault: what is wrong with bad nodes.
-    rack_nodes: nodes of a rack.
     slow_factor: run time on a slow node / elsewhere.
     types: types of pods, each as frequent as the others.
     bad_types: how many of them fail on every node.
     failures_of_bad_types_ratio: share of their pods that fail, 0..1.
     placements: pods placed in each of the two phases, before and after the faults move.
-    settle: pods placed between the repair and the window in which shares are taken.
-    window: pods placed in that window.
+    settle: pods placed between the repair and the `window` in which shares are taken.
     join_settle: pods placed between the joining and that window.
-    interval_seconds: time between two placements.
     outcome_seconds: time from a pod's start until it fails, or is known not to.
     lifetime_seconds: time that a pod exists, failed or not.
-    half_life_seconds: time in which evidence loses half its weight.
     """
 
     nodes: int = 20

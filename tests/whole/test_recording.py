@@ -168,7 +168,7 @@ def test_another_policy_is_judged_beside_the_live_extender_until_ctrl_c(
     record(start, etcd, recording, 20)
     until(lambda: "120 requests judged" in (tmp_path / "progress").read_text(), "all judged")
     following.send_signal(signal.SIGINT)
-    assert following.wait(20) == 1
+    assert following.wait(120) == 1  # it gives way to all other processes
     followed = json.loads(out.read_text())
     assert followed["results"]["other_node"]["prioritize"] == len(followed["changes"]) > 0
     assert main(["replay", str(recording), "--policy", str(other), "--json"]) == 1

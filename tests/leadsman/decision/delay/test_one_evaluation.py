@@ -36,9 +36,6 @@ NAMES = ["n-0", "n-1", "n-2", "n-3", "n-4"]
 """n-0, n-1 and n-2 are those that a bound may be to; the last may be in no record, no view and no estimate."""
 
 
-# --- The slow reading -------------------------------------------------------------------------------------------------
-
-
 UNKNOWN_MS = math.inf
 
 
