@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from agent.rtt.icmp import EchoClient, EchoSocket, IpVersion, SendResult, open_sockets, read_clocks
-from agent.rtt.peer import Answered, Peer, ProbeResult, ProbeSettings
+from agent.rtt.peer import Answered, Peer, ProbeResult, ProbeSettings, Unusable
 from agent.rtt.prober import Prober
 from leadsman.state.records import PeerLatency, ProbeMethod
 from leadsman.testbed import namespaces
@@ -201,7 +201,7 @@ def test_unprivileged_and_raw_sockets_both_measure_both_families(net: VirtualNet
         sockets = open_sockets(raw_only) if raw else open_sockets()
     assert {sock.raw for sock in sockets.values()} == {raw}
     for version, address in ((IpVersion.V4, net.address("c")), (IpVersion.V6, net.address6("c"))):
-        (result,) = one_echo(sockets, version, address)
+        result = one_echo(sockets, version, address)
         assert isinstance(result, Answered)
         assert 0.005 <= result.rtt_seconds < 0.1
     close(sockets)
@@ -229,14 +229,17 @@ def test_without_privilege_the_kernels_setting_decides_and_is_named(
     assert told in done.stdout + done.stderr
 
 
-def one_echo(sockets: Mapping[IpVersion, EchoSocket], version: IpVersion, address: str) -> list[ProbeResult]:
-    found: list[ProbeResult] = []
+def one_echo(sockets: Mapping[IpVersion, EchoSocket], version: IpVersion, address: str) -> ProbeResult:
+    found: list[ProbeResult] = [Unusable()]
     echoes: EchoClient[str] = EchoClient(sockets, 1.0, read_clocks, lambda target, sent, result: found.append(result))
-    echoes.send("c", version, (address, 0))
-    while not found:  # a raw socket also sees late replies to the tests before
-        assert select.select([sockets[version]], [], [], 5.0)[0], "nothing arrived"
-        echoes.receive()
-    return found
+    for asked in range(1, 20):
+        if found[-1] != Unusable():
+            break  # until then a busy machine held the process up between its readings of the two clocks
+        echoes.send("c", version, (address, 0))
+        while len(found) == asked:  # a raw socket also sees late replies to the tests before
+            assert select.select([sockets[version]], [], [], 5.0)[0], "nothing arrived"
+            echoes.receive()
+    return found[-1]
 
 
 def raw_only(family: int, kind: int, protocol: int) -> socket.socket:
