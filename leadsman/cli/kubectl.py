@@ -89,6 +89,7 @@ class Kubectl:
     def port_forward(self, namespace: str, pod: str, port: int) -> Iterator[int]:
         """Forwards a port of 127.0.0.1 to the pod's until the block ends, and yields it."""
         command = [*self._command, "port-forward", "-n", namespace, f"pod/{pod}", f":{port}", "--address=127.0.0.1"]
+        readers: list[threading.Thread] = []
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as forward:
             try:
                 assert forward.stdout
@@ -99,10 +100,13 @@ class Kubectl:
                     forward.terminate()
                     raise KubectlError(f"kubectl port-forward to {pod}: {_last_line(line + forward.stderr.read())}")
                 for pipe in (forward.stdout, forward.stderr):  # kubectl writes a line for each connection
-                    threading.Thread(target=deque, args=(pipe, 0), daemon=True).start()
+                    readers.append(threading.Thread(target=deque, args=(pipe, 0), daemon=True))
+                    readers[-1].start()
                 yield int(bound[1])
             finally:
                 forward.terminate()
+                for reader in readers:  # before the pipes are closed, which a reader does not survive
+                    reader.join()
 
 
 def is_ready(found: Mapping[str, Any]) -> bool:
