@@ -140,7 +140,7 @@ def contradictions(
 
 
 MAX_MOVED_SHARE = 0.5
-"""When a larger share of the nodes has moved, the positions of the others are no good start either."""
+"""When a larger share of the nodes has moved or joined, the positions of the others are no good start either."""
 
 SEED = 0
 """The same measurements, now and before, give the same estimates in every replica."""
@@ -278,16 +278,13 @@ def _suspected(before: FittedEstimates | None, measured: Measurements) -> NDArra
 def _warm_start(before: FittedEstimates, measured: Measurements) -> NetworkEstimates | None:
     """Returns the previous estimates without nodes that moved: another address, zone or rack, or other delays.
 
-    None: too many moved.
+    None: too many moved or joined.
     """
     previous = _previous_indices(before.measured.nodes, before.measured.sites, measured)
-    start = carry_over(before.estimates, previous, measured.pairs)
-    moved = moved_nodes(start.pairs, measured.pairs)
-    if not moved.any():
-        return start
-    if moved.mean() > MAX_MOVED_SHARE:
+    previous[moved_nodes(renumber_pairs(before.estimates.pairs, previous), measured.pairs)] = -1
+    if (previous < 0).mean() > MAX_MOVED_SHARE:
         return None
-    return carry_over(before.estimates, np.where(moved, -1, previous), measured.pairs)
+    return carry_over(before.estimates, previous, measured.pairs)
 
 
 def _previous_indices(nodes: Sequence[str], sites: Sequence[tuple[str, str, str]], measured: Measurements) -> Indices:

@@ -39,6 +39,13 @@ def test_after_every_delay_has_moved_nothing_is_left_of_the_fit_before(plane: Fi
     assert fit(elsewhere, plane).row("n-00") == fit(elsewhere).row("n-00")
 
 
+def test_after_most_nodes_joined_nothing_is_left_of_the_fit_before(plane: FittedEstimates) -> None:
+    now = random_plane()
+    few = {n: {peer: ms for peer, ms in medians_ms(now, n).items() if peer < "n-10"} for n in plane.measured.nodes[:10]}
+    before = fit(Snapshot({node: node_state(peers) for node, peers in few.items()}))
+    assert fit(now, before).row("n-00") == plane.row("n-00")
+
+
 def was(before: FittedEstimates, snapshot: Snapshot) -> list[int]:
     now = gather_measurements(snapshot, 1.0, Statistic.P50)
     return module._previous_indices(before.measured.nodes, before.measured.sites, now).tolist()
