@@ -69,12 +69,14 @@ def chains_to(server: ssl.SSLContext, authority: bytes) -> bool:
 
 def check_authorities(context: ssl.SSLContext, file: Path | str, now: float, peers: str = "client") -> float:
     """Returns the Unix seconds at which the last of the CAs that peers must chain to expires. Raises ValueError when
-    none of them is valid. now: Unix seconds."""
+    none of them is valid; raises UsableLater when one will be. now: Unix seconds."""
     authorities = context.get_ca_certs()
-    valid = [expiry(each) for each in authorities if _is_valid(each, now)]
+    unexpired = [each for each in authorities if now <= expiry(each)]
+    valid = [expiry(each) for each in unexpired if ssl.cert_time_to_seconds(str(each["notBefore"])) <= now]
     if not valid:
-        ends = ", ".join(str(each["notAfter"]) for each in authorities) or "no CA in it"
-        raise ValueError(f"{file}: no CA certificate in it is valid now, so no {peers} would be let in (until: {ends})")
+        times = ", ".join(f"{each['notBefore']} to {each['notAfter']}" for each in authorities) or "no CA in it"
+        why = f"{file}: no CA certificate in it is valid now, so no {peers} would be let in (valid: {times})"
+        raise (UsableLater if unexpired else ValueError)(why)
     return max(valid)
 
 
@@ -88,11 +90,6 @@ def check_client_certificate(file: str) -> None:
     for each in (client, server):
         each.load_cert_chain(file)
     _verify(server, client, "no server would accept this client certificate", by_server=True)
-
-
-def _is_valid(certificate: Mapping[str, Any], now: float) -> bool:
-    begins, ends = (ssl.cert_time_to_seconds(certificate[each]) for each in ("notBefore", "notAfter"))
-    return begins <= now <= ends
 
 
 def _client() -> ssl.SSLContext:

@@ -153,6 +153,7 @@ async def test_swapped_files_serve_new_connections_and_open_ones_go_on(tls, tmp_
 
 OTHER_KEY = certificates.issue_server(CA, ("localhost",), NOW, 5).key_pem
 EXPIRED_CA = certificates.create_ca(NOW - timedelta(days=9), days=8)
+LATER_CA = certificates.create_ca(NOW + timedelta(days=1), days=8)
 
 
 @pytest.mark.parametrize(
@@ -183,13 +184,22 @@ async def test_what_no_client_would_accept_replaces_nothing_and_is_said(
         assert await met(extender.port, scheduler) == 200
 
 
-def test_a_certificate_whose_time_comes_is_used_without_another_change(tls, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (pair_of(CA, NOW + timedelta(days=1), 8), "not yet valid"),
+        (pair_of(CA) | {"ca.crt": LATER_CA.certificate_pem}, "no CA certificate in it is valid"),
+    ],
+    ids=["server", "client CA"],
+)
+def test_a_certificate_whose_time_comes_is_used_without_another_change(tls, tmp_path: Path, content, why) -> None:
     """The node's clock may be behind that of the one who issued it."""
     before = tls.current
-    swap(tmp_path / "tls", pair_of(CA, NOW + timedelta(days=1), 8), "2")
+    swap(tmp_path / "tls", content, "2")
     tls.poll()
-    assert "not yet valid" in tls.problem.text
+    assert why in tls.problem.text
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("leadsman.runtime.client_tls._verify", lambda *_: {"notAfter": "Jan 1 00:00:00 2038 GMT"})
+        patch.setattr(tls, "_wall_clock", (NOW + timedelta(days=2)).timestamp)
         tls.poll()
     assert tls.current is not before
