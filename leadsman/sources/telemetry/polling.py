@@ -133,7 +133,8 @@ class MetricPoller:
     def _accept(self, metric: str, samples: Samples) -> None:
         last_samples = self._last_samples.get(metric, {})
         column = merge_samples(self.current.columns.get(metric), last_samples, samples, self._clock())
-        self._last_samples[metric] = samples
+        newest = {**last_samples, **samples}
+        self._last_samples[metric] = {node: newest[node] for node in column.values}
         columns = {**self.current.columns, metric: column}
         self.current = PolledMetrics(MappingProxyType(columns), self.current.max_age_seconds)
         self._problems[metric].clear()
@@ -151,7 +152,7 @@ class MetricPoller:
 
 
 def merge_samples(before: Readings | None, last_samples: Samples, samples: Samples, now: float) -> Readings:
-    """Updates the readings by a response. last_samples: of the response before it.
+    """Updates the readings by a response. last_samples: the newest of each node before it.
 
     Only a new measurement counts as read now. A node that is missing keeps its value, which ages.
     """

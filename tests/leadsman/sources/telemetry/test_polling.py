@@ -80,12 +80,14 @@ async def test_one_metric_that_hangs_holds_up_no_other() -> None:
     assert polled.errors == {"m": "no answer within 0.05 s"}
 
 
-def test_a_measurement_that_did_not_change_its_stamp_is_no_new_one() -> None:
-    """An adapter that answers from a broken pipeline repeats its last sample without end."""
-    first = {"a": Sample(1, "10:00"), "b": Sample(1, "10:00")}
-    column = merge_samples(None, {}, first, 100.0)
-    second = {"a": Sample(1, "10:00"), "b": Sample(1, "10:05")}
-    assert dict(merge_samples(column, first, second, 105.0).read_at or {}) == {"a": 100.0, "b": 105.0}
+async def test_a_measurement_that_did_not_change_its_stamp_is_no_new_one() -> None:
+    """An adapter that answers from a broken pipeline repeats its last sample without end, now and then without it."""
+    clock, source, one, other = Clock(), Source(), Sample(1, "10:00"), Sample(1, "10:05")
+    polled = poller(source, lambda: ["m"], clock)
+    for clock.now, answer in ((100.0, {"a": one, "b": one}), (105.0, {"b": other}), (110.0, {"a": one, "b": other})):
+        source.answers["m"] = answer
+        await polled.poll()
+    assert dict(polled.current.columns["m"].read_at or {}) == {"a": 100.0, "b": 105.0}
 
 
 def test_a_node_that_is_missing_keeps_its_value_until_it_is_forgotten() -> None:
