@@ -261,12 +261,12 @@ def _judge(present: _Present, before: DeviceHistory, uuid: str, policy: DeviceHe
     if reading is None or now - reading.read_at > MAX_AGE_SECONDS:
         healthy_since = _began(before.healthy_since, now) if present.is_gone(uuid) else None
         return _Judged(structs.replace(before, faulty_since=None, healthy_since=healthy_since), None)
-    ratio = before.throttled_ratio
+    ratio, values = before.throttled_ratio, reading.values_since(now - MAX_AGE_SECONDS)
     if before.read_at > float("-inf"):
-        throttled = any(int(reading.values.get(metric, 0)) & HARMFUL_THROTTLING for metric in THROTTLE_REASONS)
+        throttled = any(int(values.get(metric, 0)) & HARMFUL_THROTTLING for metric in THROTTLE_REASONS)
         ratio = throttled_ratio(ratio, throttled, reading.read_at - before.read_at, policy.hold_seconds)
     was_faulty = before.faulty_since is not None or before.marked_since is not None
-    faults = tuple(device_faults(reading.values, ratio, policy, was_faulty))
+    faults = tuple(device_faults(values, ratio, policy, was_faulty))
     history = DeviceHistory(
         node=reading.node,
         read_at=reading.read_at,

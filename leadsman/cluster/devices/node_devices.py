@@ -235,8 +235,21 @@ class DeviceReading(Struct, frozen=True):
     node: that it is in.
     values: metric → value, by the names of dcgm-exporter.
     read_at: monotonic seconds.
+    older: metric that was missing then → when its value was read.
     """
 
     node: str
     values: Mapping[str, float]
     read_at: float
+    older: Mapping[str, float] = {}
+
+    def with_missing(self, before: "DeviceReading | None") -> "DeviceReading":
+        """Adds the metrics that are missing, as they were read before."""
+        if before is None:
+            return self
+        older = {name: before.older.get(name, before.read_at) for name in before.values.keys() - self.values.keys()}
+        return structs.replace(self, values={**before.values, **self.values}, older=older)
+
+    def values_since(self, moment: float) -> Mapping[str, float]:
+        """Returns the values that were read then or later."""
+        return {name: value for name, value in self.values.items() if self.older.get(name, self.read_at) >= moment}

@@ -74,7 +74,7 @@ class DeviceMetricPoller:
     """Polls all devices by one query. `run` it as one task; readers take `current`, which is replaced, never altered.
 
     node_label: that names the node; `Hostname` where a series has none.
-    current: UUID → what was read last; a device that is missing keeps its reading, which ages.
+    current: UUID → what was read last; a device or metric that is missing keeps what was read of it, which ages.
     """
 
     def __init__(
@@ -116,7 +116,8 @@ class DeviceMetricPoller:
         else:
             now = self._clock()
             kept = {uuid: each for uuid, each in self.current.items() if now - each.read_at < RETENTION_SECONDS}
-            self.current = {**kept, **device_readings(series, self._node_label, now)}
+            read = device_readings(series, self._node_label, now)
+            self.current = {**kept, **{uuid: each.with_missing(kept.get(uuid)) for uuid, each in read.items()}}
             self._problem.clear()
 
 

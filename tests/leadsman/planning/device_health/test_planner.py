@@ -13,6 +13,7 @@ from leadsman.planning import device_health_plan
 POLICY = DeviceHealthPolicy(hold_seconds=60.0, heal_seconds=600.0)
 CARDS = [f"GPU-{number:02}" for number in range(40)]
 SICK = {node_devices.ROW_REMAP_FAILURE: 1.0}
+HEALTHY = dict.fromkeys(node_devices.METRICS, 0.0)
 
 
 class Cluster:
@@ -33,7 +34,9 @@ class Cluster:
         for _ in range(int(seconds / 5.0)):
             self.now += 5.0
             readings = {
-                uuid: node_devices.DeviceReading(node(uuid), values.get(uuid, {node_devices.XID: 0.0}), self.now)
+                uuid: node_devices.DeviceReading(node(uuid), values.get(uuid, HEALTHY), self.now).with_missing(
+                    self.seen.readings.get(uuid)
+                )
                 for uuid in CARDS
                 if uuid not in silent
             }
@@ -97,6 +100,15 @@ def test_a_fault_is_held_then_tainted_without_effect_then_with_the_policy_s() ->
     assert cluster.go_on(60.0, {"GPU-07": SICK}) == []
     assert effects(cluster.go_on(5.0, {"GPU-07": SICK})) == [("GPU-07", device_health_plan.TaintEffect.NONE)]
     assert effects(cluster.go_on(120.0, {"GPU-07": SICK})) == [("GPU-07", device_health_plan.TaintEffect.NO_SCHEDULE)]
+
+
+def test_a_metric_that_is_missing_breaks_no_hold_and_is_no_fault_once_it_is_too_old() -> None:
+    cluster = Cluster()
+    for values in [SICK, {}] * 6:
+        assert cluster.go_on(5.0, {"GPU-07": values}) == []
+    assert effects(cluster.go_on(5.0, {"GPU-07": {}})) == [("GPU-07", device_health_plan.TaintEffect.NONE)]
+    [removed] = cluster.go_on(device_health_plan.MAX_AGE_SECONDS + 600.0, {"GPU-07": {}})
+    assert isinstance(removed, device_health_plan.RemoveTaint)
 
 
 def test_a_mark_is_removed_when_the_device_was_healthy_without_a_break() -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from leadsman.cluster.devices.node_devices import METRICS, XID, DeviceReading
+from leadsman.cluster.devices.node_devices import METRICS, UNCORRECTABLE_ERRORS, XID, DeviceReading
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.sources.telemetry.device_metrics import AGENT_METRICS, DeviceMetricPoller
@@ -53,6 +53,13 @@ async def test_an_agent_s_reading_counts_as_the_exporter_s(server: Any) -> None:
     poller = await polled(server, vector(agent, xid("0", UUID="GPU-a", Hostname="n1")))
     assert poller.current == {"GPU-a": DeviceReading("n1", {XID: 79.0}, 100.0)}
     assert all(metric in server.queries[0] for metric in AGENT_METRICS)
+
+
+async def test_a_metric_that_is_missing_keeps_its_value_which_ages(server: Any) -> None:
+    ecc = {"__name__": UNCORRECTABLE_ERRORS, "UUID": "GPU-a", "node": "n1"}, "0"
+    poller = await polled(server, vector(xid("79", UUID="GPU-a", node="n1"), ecc), vector(ecc), vector(ecc))
+    since = poller.current["GPU-a"].values_since
+    assert (since(100.0), since(101.0)) == ({XID: 79.0, UNCORRECTABLE_ERRORS: 0.0}, {UNCORRECTABLE_ERRORS: 0.0})
 
 
 async def test_a_failed_poll_changes_nothing_and_is_named(server: Any) -> None:
