@@ -121,7 +121,9 @@ class ClusterAssembly:
         for change in changes:
             name = change.object.metadata.name
             limits = {} if change.kind is ChangeType.DELETED else change.object.attach_limits
-            self._attach_limits[name] = limits
+            self._attach_limits.pop(name, None)
+            if limits:
+                self._attach_limits[name] = limits
             node = self.cluster.nodes.get(name)
             if node is not None and node.attach_limits != limits:
                 nodes[name] = replace(node, attach_limits=limits)

@@ -151,11 +151,12 @@ class ClaimDevices:
         for change in changes:
             name = change.object.metadata.name
             self._classes.pop(name, None)
+            self._asked.pop(("class", name), None)
             if change.kind is not ChangeType.DELETED:
                 self._classes[name] = change.object
+                if change.object.spec.extended_resource_name:
+                    self._asked["class", name] = (Selection(name),)
             self._selections = {key: each for key, each in self._selections.items() if key.device_class != name}
-            named = change.kind is not ChangeType.DELETED and change.object.spec.extended_resource_name
-            self._asked["class", name] = (Selection(name),) if named else ()
         self._selections_stale = True
 
     def update(self) -> set[str]:

@@ -195,6 +195,7 @@ def test_changes_counted_one_by_one_equal_counting_anew(seed: int) -> None:
         assert devices.selected_on(node) == at_once.selected_on(node)
     assert (devices.claims, devices.templates) == (at_once.claims, at_once.templates)
     assert (devices.extended, devices.problems) == (at_once.extended, at_once.problems)
+    assert devices._asked == at_once._asked, "a name that is gone takes no memory"
 
 
 def _any_object(rng: random.Random) -> tuple[str, Any]:

@@ -81,6 +81,7 @@ async def test_what_a_driver_says_and_the_rest_of_the_objects(api: FakeApiServer
         assert now(follower).nodes["a"].attach_limits == {"csi.example.com": 3}
         api.delete(f"{CSI_NODES}/a")
         await until(lambda: not now(follower).nodes["a"].attach_limits)
+        assert not follower._assembly._attach_limits, "a name that is gone takes no memory"
         api.put(f"{BUDGETS}/b", {"spec": {}, "status": {"disruptionsAllowed": 2}})
         api.put(f"{CLAIMS}/c", {"spec": {"volumeName": "v"}})
         await until(lambda: now(follower).budgets and now(follower).storage.claims)
