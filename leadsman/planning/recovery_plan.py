@@ -373,7 +373,7 @@ def _with_replacement(pod: PodRecovery, found: ClusterPod | None, now: float) ->
 
 
 def _without_ended(recovery: DeadNode, cluster: Cluster, deleted_before: float) -> DeadNode:
-    """Forgets the pods whose deletion was taken before this moment and that do not run again, and all that do.
+    """Forgets the pods whose deletion was asked for before this moment and that do not run again, and all that do.
 
     A node may stay dead for good, and what is remembered of all such nodes must fit into one ConfigMap.
     """
@@ -400,7 +400,8 @@ def _without_recovered(pods: Mapping[str, PodRecovery]) -> Mapping[str, PodRecov
 def _record_deletion(recovery: DeadNode, pod: ClusterPod, backup: str, cluster: Cluster, now: float) -> DeadNode:
     siblings = (each for each in cluster.pods.values() if each.owner_uid == pod.owner_uid)
     newest = max(each.created_at for each in siblings)
-    recovered = PodRecovery(pod.namespace, pod.name, pod.owner_uid, backup, now, newest)
+    first_at = recovery.pods[pod.uid].deleted_at if pod.uid in recovery.pods else now
+    recovered = PodRecovery(pod.namespace, pod.name, pod.owner_uid, backup, first_at, newest)
     return replace(recovery, pods={**recovery.pods, pod.uid: recovered})
 
 

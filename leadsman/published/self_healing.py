@@ -15,6 +15,7 @@ class PodRecovery(Struct, frozen=True):
     """Tells how far the recovery of one pod of a dead node is; the pod is known by its old UID.
 
     backup: the node that its room was released on.
+    deleted_at: when its deletion was first asked for.
     newest_sibling_at: when the owner's newest pod was created, by the API server's clock: its replacement is newer.
     replacement: its name; "": there is none yet.
     bound_at, running_at: of the replacement; None: not yet.
