@@ -162,7 +162,7 @@ def bind_failure_cause(message: str) -> IncidentCause | None:
 
 
 class BindFailureCounter(Keeper):
-    """Reads Events and counts failed binds.
+    """Reads Events and counts failed binds. Those from before this replica led are for the leader before to count.
 
     pending: all pods that wait to be bound; others are forgotten.
     rate: of reads.
@@ -179,18 +179,25 @@ class BindFailureCounter(Keeper):
         super().__init__(tools, [pending])
         self.failures: Counter[IncidentCause] = Counter()
         self._pending, self._rate = pending, rate
+        self.forget()
+
+    def forget(self) -> None:
         self._read_at: dict[str, float] = {}
         self._counted: dict[str, dict[str, int]] = {}
+        self._failed_before: set[str] | None = None
 
     async def keep(self) -> None:
         """Reads the Events that are due."""
         waiting = {pod.metadata.uid: pod for pod in self._pending.current.values()}
+        if self._failed_before is None:
+            self._failed_before = {uid for uid, pod in waiting.items() if pod.waits_for("SchedulerError")}
         self._read_at = {uid: at for uid, at in self._read_at.items() if uid in waiting}
         self._counted = {uid: counted for uid, counted in self._counted.items() if uid in waiting}
         for uid, pod in waiting.items():
             if pod.waits_for("SchedulerError") and self._is_due(uid) and self._rate.try_take():
                 self._read_at[uid] = self.tools.clock()
-                await self._read_events(pod)
+                await self._read_events(pod, uid in self._failed_before)
+                self._failed_before.discard(uid)
 
     def families(self) -> Iterator[Metric]:
         causes = (IncidentCause.BIND_REFUSED, IncidentCause.BIND_TIMEOUT, IncidentCause.CLAIM_UNBOUND)
@@ -204,12 +211,12 @@ class BindFailureCounter(Keeper):
     def _is_due(self, uid: str) -> bool:
         return self.tools.clock() - self._read_at.get(uid, float("-inf")) >= REREAD_INTERVAL_SECONDS
 
-    async def _read_events(self, pod: WatchedPod) -> None:
+    async def _read_events(self, pod: WatchedPod, failed_before: bool) -> None:
         """Events that cannot be read now are read when the pod is due again."""
         for event in await warnings_about(self.tools.client, pod.metadata):
-            self._count(pod, event)
+            self._count(pod, event, failed_before)
 
-    def _count(self, pod: WatchedPod, event: Event) -> None:
+    def _count(self, pod: WatchedPod, event: Event, failed_before: bool) -> None:
         """Counts as many failures as the Event's series does."""
         cause = bind_failure_cause(event.message) if event.reason == "FailedScheduling" else None
         counted = self._counted.setdefault(pod.metadata.uid, {})
@@ -219,7 +226,7 @@ class BindFailureCounter(Keeper):
                 meta = pod.metadata
                 _log.info("kube-scheduler cannot bind %s/%s (%s): %s", meta.namespace, meta.name, cause, event.message)
             counted[event.metadata.uid] = event.occurrences
-            self.failures[cause] += more
+            self.failures[cause] += 0 if failed_before else more
 
 
 # kube-scheduler's own Event says how many nodes refused a pod, without values; and it binds a pod unchecked when the
