@@ -110,12 +110,6 @@ async def test_pods_that_wait_are_listed_first_where_asked_until_kube_scheduler_
     assert listed["total"] == 2
 
 
-async def test_a_long_wait_is_told_in_minutes(api: Api) -> None:
-    api.decide("waits", TOO_NEAR, 206)
-    _, health = await api.get("/health")
-    assert "1 waiting, shop/waits for 3 min" in [each["text"] for each in health["checks"]]
-
-
 async def test_an_answer_that_is_the_same_is_not_sent_again(api: Api) -> None:
     url = "/api/v1/delays/groups"
     async with (
@@ -252,18 +246,6 @@ async def test_a_change_of_the_state_is_an_event_and_there_are_at_most_32_stream
     async with api.live.open_stream():
         pass
     assert not api.live.streams, "a reader that left before its first event"
-
-
-async def test_a_pod_waits_from_its_first_refusal_until_a_node_passes(api: Api) -> None:
-    async def waiting() -> Any:
-        overview = (await api.get("/overview"))[1]
-        return overview["waiting"]["bounded_pods"], overview["waiting"]["pod"]
-
-    api.decide("cart", {"delay_nosuch": "1"})
-    api.decide("other")
-    assert await waiting() == (1, "shop/cart")
-    api.decide("cart", {"delay_edge-a-0000": "1000"})
-    assert await waiting() == (0, None)
 
 
 async def test_a_pod_that_is_deleted_or_has_a_node_waits_no_more(api: Api) -> None:
