@@ -158,16 +158,15 @@ class TestScore:
         assert (scores(found)["node-0"], scores(found)["node-1"]) == (4, 10)
         assert len(set(scores(found, PodInfo("d", "x")).values())) == 1
 
-    def test_an_explanation_has_the_numbers(self) -> None:
-        told = rewards_score.RewardsScore().evidence(POD, NODES, facts(others(node_0=BAD))).measured
-        assert told["reward_blame_ratio"]["node-0"] > 0.9
-        shown = ("ratio", "lower_ratio", "blame_ratio", "samples", "shared_fault_ratio")
-        assert set(told) == {f"reward_{each}" for each in shown}
-
-    def test_an_explanation_says_that_another_type_warned(self) -> None:
+    def test_an_explanation_has_the_numbers_and_says_that_another_type_warned(self) -> None:
         found = facts(others(node_0=BAD))
-        told = rewards_score.RewardsScore().evidence(PodInfo("d", "x"), NODES, found).measured
-        assert set(told["reward_shared_fault_ratio"]) == {"node-0"}
+        own, other = (
+            rewards_score.RewardsScore().evidence(pod, NODES, found).measured for pod in (POD, PodInfo("d", "x"))
+        )
+        assert own["reward_blame_ratio"]["node-0"] > 0.9
+        shown = ("ratio", "lower_ratio", "blame_ratio", "samples", "shared_fault_ratio")
+        assert set(own) == {f"reward_{each}" for each in shown}
+        assert set(other["reward_shared_fault_ratio"]) == {"node-0"}
 
     @settings(max_examples=50)
     @given(claim=CLAIMS)
@@ -224,10 +223,8 @@ class TestBreaker:
     def refused(self, found: DecisionInputs, nodes: tuple[str, ...] = NODES) -> set[str]:
         return set(rewards_score.BreakerFilter().refusals(POD, nodes, found))
 
-    def test_it_is_off_by_default(self) -> None:
+    def test_a_node_that_keeps_failing_is_refused_where_asked(self) -> None:
         assert self.refused(facts(others(node_0=BAD))) == set()
-
-    def test_a_node_that_keeps_failing_is_refused(self) -> None:
         found = facts(others(node_0=BAD), breaker=self.ON)
         assert filter_nodes(POD, NODES, found).refused["node-0"].reason == "pods of type web keep failing on the node"
 
@@ -299,10 +296,6 @@ def test_a_node_stays_in_doubt_until_it_is_tried_again_however_often_it_failed(
 
 
 def test_the_age_of_an_incident_is_what_the_writer_says_and_what_the_reader_waited() -> None:
-    assert (
-        rewards_score.incident_age_seconds(
-            AgedReward(Reward(at_seconds=900.0, last_incident_seconds=600.0), 50.0), 70.0
-        )
-        == 320.0
-    )
-    assert rewards_score.incident_age_seconds(AgedReward(Reward(at_seconds=900.0), 50.0), 70.0) is None
+    for last_incident, age in ((600.0, 320.0), (None, None)):
+        reward = AgedReward(Reward(at_seconds=900.0, last_incident_seconds=last_incident), 50.0)
+        assert rewards_score.incident_age_seconds(reward, 70.0) == age
