@@ -60,11 +60,6 @@ class ClusterNode(Struct, frozen=True, gc=False, omit_defaults=True):
     ready: bool | None = None
     attach_limits: Mapping[str, int] = {}
 
-    @property
-    def zone(self) -> str:
-        """Returns the node's zone; "": it is in none."""
-        return self.labels.get(ZONE_LABEL, "")
-
 
 class ClusterPod(Struct, frozen=True, gc=False, omit_defaults=True):
     """A pod that has not finished.

@@ -125,7 +125,7 @@ def why_left_alone(name: str, nodes: Mapping[str, NodeVerdict], cluster: Cluster
     node = cluster.nodes.get(name)
     if node is None:
         return f"node {name} was deleted"
-    return _node_says_no(node) or _cluster_says_no(node, nodes, cluster, budget)
+    return _node_says_no(node) or _cluster_says_no(name, nodes, budget)
 
 
 def _node_says_no(node: ClusterNode) -> str:
@@ -142,16 +142,15 @@ def _is_out_of_service(node: ClusterNode) -> bool:
     return any(taint.key == OUT_OF_SERVICE_TAINT for taint in node.taints)
 
 
-def _cluster_says_no(
-    node: ClusterNode, nodes: Mapping[str, NodeVerdict], cluster: Cluster, budget: RecoveryBudget
-) -> str:
+def _cluster_says_no(name: str, nodes: Mapping[str, NodeVerdict], budget: RecoveryBudget) -> str:
     fresh = sum(each.reports for each in nodes.values())
     if fresh < budget.fresh_ratio * len(nodes):
         return f"only {fresh} of {len(nodes)} agents report"
-    zone = [each for name, each in nodes.items() if name in cluster.nodes and cluster.nodes[name].zone == node.zone]
+    named = nodes[name].location.zone if name in nodes else ""
+    zone = [each for each in nodes.values() if each.location.zone == named]
     silent = sum(each.state is not NodeHealth.HEALTHY for each in zone)
-    if node.zone and len(zone) > 1 and silent > budget.silent_zone_ratio * len(zone):
-        return f"{silent} of {len(zone)} nodes of zone {node.zone} are not healthy"
+    if named and len(zone) > 1 and silent > budget.silent_zone_ratio * len(zone):
+        return f"{silent} of {len(zone)} nodes of zone {named} are not healthy"
     return ""
 
 

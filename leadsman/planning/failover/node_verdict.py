@@ -4,6 +4,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from leadsman.cluster.model import Location
+
 
 class Truth(StrEnum):
     """Says whether a signal is true. Unknown is neither of the others, and never counts as true."""
@@ -130,6 +132,7 @@ class NodeVerdict(Struct, frozen=True):
 
     since: the beginning of this state.
     message: a sentence: who says what.
+    location: by the node's labels, else by its agent.
     """
 
     node: str
@@ -139,6 +142,7 @@ class NodeVerdict(Struct, frozen=True):
     message: str
     signals: Signals
     timeline: Timeline
+    location: Location = Location()
 
     @property
     def reports(self) -> bool:

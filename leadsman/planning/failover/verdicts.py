@@ -114,7 +114,7 @@ def plan_node_health(
 ) -> HealthPlan:
     """Returns the verdict on each node.
 
-    nodes: those that exist in Kubernetes, with zone and rack from their labels; agents' own go before these.
+    nodes: those that exist in Kubernetes, with zone and rack from their labels, which go before what agents say.
     leases: of kube-node-lease, by node. now: monotonic seconds of the clock that stamped snapshot and Leases.
     """
     observed = {
@@ -244,7 +244,7 @@ def _verdict(
         state, reason, message = NodeHealth.PARTITION, VerdictReason.PARTITION, f"{partition}; {message}"
     since = before.since if before is not None and before.state is state else now
     timeline = _timeline(state, _lost_since(cast, observed), before.timeline if before is not None else Timeline(), now)
-    return NodeVerdict(node, state, since, reason, message, signals, timeline)
+    return NodeVerdict(node, state, since, reason, message, signals, timeline, observed.location)
 
 
 def _timeline(state: NodeHealth, lost_since: float | None, before: Timeline, now: float) -> Timeline:

@@ -221,6 +221,7 @@ def test_a_rack_of_three_cut_inside_a_zone_of_ten_is_no_death(agents_know_racks:
         assert world.dead == set()
         if world.verdict("a-r0-0").signals.peers.truth == "true":
             assert world.verdict("a-r0-0").reason is VerdictReason.PARTITION
+    assert world.verdict("a-r0-0").location == Location("a", "r0")
 
 
 @pytest.mark.parametrize("nodes", [9, 10, 11, 12])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from leadsman.cluster.constraints import Taint
-from leadsman.cluster.model import ZONE_LABEL, Claim, Cluster, ClusterNode, ClusterPod, Storage, cluster_of
+from leadsman.cluster.model import Claim, Cluster, ClusterNode, ClusterPod, Location, Storage, cluster_of
 from leadsman.cluster.resources import Resources
 from leadsman.planning import recovery_plan
 from leadsman.planning.failover.node_verdict import (
@@ -146,13 +146,13 @@ def test_of_three_that_die_one_is_failed_over_and_two_are_withheld() -> None:
 
 
 def test_nothing_is_done_while_most_of_the_zone_is_silent() -> None:
-    zone = {ZONE_LABEL: "a"}
-    there = cluster_of([node(name, labels=zone if name in NAMES[:3] else {}) for name in NAMES], [pod("web-1")])
-    suspect = verdict(NodeHealth.SUSPECT, "?")
-    plan = step(there, observed(edge_1=DEAD, edge_2=suspect))
+    there, zone = cluster(pod("web-1")), Location("a", "1")
+    dead, well = replace(DEAD, location=zone), replace(HEALTHY, location=zone)
+    suspect = replace(verdict(NodeHealth.SUSPECT, "?"), location=zone)
+    plan = step(there, observed(edge_1=dead, edge_2=suspect, edge_3=well))
     assert plan.state.withheld == {"edge-1": "2 of 3 nodes of zone a are not healthy"}
     # Each new text would be a write, an Event and a series of metrics.
-    again = step(there, observed(edge_1=DEAD, edge_2=suspect, edge_3=suspect), plan.state)
+    again = step(there, observed(edge_1=dead, edge_2=suspect, edge_3=suspect), plan.state)
     assert again.state.withheld == plan.state.withheld
 
 
