@@ -269,7 +269,7 @@ class _Step:
             self.actions.append(TaintNode(name, node.uid, recovery.reason))
             return recovery
         recovery = replace(recovery, tainted_at=recovery.tainted_at or self._now)
-        if observed is None or observed.state is NodeHealth.HEALTHY or Truth.FALSE in observed.signals.truths:
+        if observed is None or observed.state is NodeHealth.HEALTHY or recovery.alive_at is not None:
             return recovery  # It gave a sign of life, or a new leader knows nothing of it yet: nothing more is taken.
         return self._recover_pods(node, recovery)
 
@@ -325,7 +325,11 @@ def _admit_dead(
 
 
 def _with_progress(recovery: DeadNode, observed: NodeVerdict | None, cluster: Cluster, now: float) -> DeadNode:
-    """Adds what the API server shows of the node's return and of the pods that were made again."""
+    """Adds the node's signs of life, and what the API server shows of the pods that were made again."""
+    if observed is not None and Truth.FALSE in observed.signals.truths:
+        recovery = replace(recovery, alive_at=recovery.alive_at or now)
+    elif observed is not None and observed.state is NodeHealth.DEAD:
+        recovery = replace(recovery, alive_at=None)
     healthy = observed is not None and observed.state is NodeHealth.HEALTHY and observed.reports
     healthy_since = (recovery.healthy_since or now) if healthy else None
     replacements = _replacements(recovery, cluster)

@@ -40,6 +40,7 @@ class DeadNode(Struct, frozen=True):
     healthy_since: when it was first seen healthy after that; None: it has not returned.
     pods: old UID → what became of it; of those that run again only the last at each step.
     given_up: pods that did not run again within the budget's window, of which nothing more is known.
+    alive_at: when it gave a sign of life that no new verdict has refuted; None: it gave none, or is dead anew.
     """
 
     uid: str
@@ -51,6 +52,7 @@ class DeadNode(Struct, frozen=True):
     healthy_since: float | None = None
     pods: Mapping[str, PodRecovery] = {}
     given_up: int = 0
+    alive_at: float | None = None
 
     @property
     def steps(self) -> Mapping[str, float]:

@@ -173,12 +173,18 @@ def test_a_node_that_returns_is_let_in_after_a_while_and_stays_refused_until_the
     assert step(cluster(), observed(), healthy.state, now=NOW + 60).state.refused == {}
 
 
-def test_a_node_that_gives_a_sign_of_life_loses_nothing_more() -> None:
+def test_a_node_that_gives_a_sign_of_life_loses_nothing_more_until_it_is_called_dead_anew() -> None:
     """Its kubelet renews its Lease again, or a new leader knows nothing of it yet; hours later another node has room
     for its pod."""
-    there, dead = cluster(pod("web-1")), step(cluster(pod("web-1"))).state
-    for seen in (verdict(NodeHealth.SUSPECT), verdict(NodeHealth.HEALTHY, fresh=False)):
-        assert step(tainted(there), observed(edge_1=seen), dead, now=NOW + 7200).actions == ()
+    there, dead = tainted(cluster(pod("web-1"))), step(cluster(pod("web-1"))).state
+    silent = verdict(NodeHealth.SUSPECT, fresh=False)
+    assert step(there, observed(edge_1=verdict(NodeHealth.HEALTHY, fresh=False)), dead, now=NOW + 7200).actions == ()
+    assert step(there, observed(edge_1=silent), dead, now=NOW + 7200).actions, "which a new leader knows no better"
+    for seconds, seen in enumerate([verdict(NodeHealth.SUSPECT), silent, silent], start=7200):
+        plan = step(there, observed(edge_1=seen), dead, now=NOW + seconds)
+        assert plan.actions == ()
+        dead = plan.state
+    assert step(there, state=dead, now=NOW + 7300).actions
 
 
 def test_a_deletion_that_is_refused_is_asked_for_again_and_releases_no_more_room() -> None:
