@@ -17,6 +17,7 @@ from controller.keeper import MAX_PODS_SHOWN, MOVE_HOLD_PREFIX, Actions, HealedC
 from controller.settings import PlaceholderSettings
 from leadsman.cluster.constraints import Toleration
 from leadsman.cluster.model import Cluster, ClusterPod
+from leadsman.cluster.resources import Resources
 from leadsman.decision.view import Views
 from leadsman.kube.client import PatchType
 from leadsman.kube.errors import ApiError, NotFound, NotLeader, Unavailable
@@ -40,7 +41,6 @@ from leadsman.planning.backups.placeholders import (
 from leadsman.planning.backups.planner import plan_backups
 from leadsman.planning.backups.reserve import two_failures
 from leadsman.planning.moves.mover import HoldRoom
-from leadsman.planning.recovery_plan import ReleaseRoom
 from leadsman.planning.situation import Situation
 from leadsman.published.documents import BadDocument
 from leadsman.published.self_healing import BACKUPS, BackupMemory, Hold, PodBackup
@@ -260,15 +260,16 @@ class BackupKeeper(Keeper):
         self._tell(cluster)
         await self._save()
 
-    async def release(self, action: ReleaseRoom) -> None:
-        """Frees room that placeholders hold on a node; a new plan, which holds the rest again, is made at once."""
+    async def release(self, node: str, requests: Resources) -> None:
+        """Makes the node's placeholders smaller by this much, or deletes as many as that takes; a new plan, which holds
+        the rest again, is made at once."""
         cluster = self._healed.current
         if cluster is None:
             return
-        there = placeholders_by_node(cluster).get(action.node, ())
+        there = placeholders_by_node(cluster).get(node, ())
         there = [pod for pod in there if pod.uid not in self._writer.deleted]
-        actions = plan_release(there, action.requests, resize=self._resize)
-        await self._writer.apply(actions, {pod.uid: action.node for pod in there})
+        actions = plan_release(there, requests, resize=self._resize)
+        await self._writer.apply(actions, {pod.uid: node for pod in there})
         self.hurry()
 
     def page(self) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Executes recovery: publishes the state that extenders follow, taints dead nodes, releases room and deletes pods.
+"""Executes recovery: publishes the state that extenders follow, taints dead nodes, deletes pods and releases room.
 
 What a plan says is done only after the state that it comes with is written: a spent budget is never forgotten, and
 both extenders refuse a node before anything of it is made again elsewhere.
@@ -24,7 +24,6 @@ from leadsman.planning.recovery_plan import (
     DeletePod,
     RecoveryAction,
     RecoveryPlan,
-    ReleaseRoom,
     TaintNode,
     UntaintNode,
     plan_recovery,
@@ -63,6 +62,7 @@ class NodeRecovery(Keeper):
     ) -> None:
         super().__init__(tools)
         self.plan: RecoveryPlan | None = None
+        self._deleted: set[str] = set()
         self._healed, self._backups, self._replacement = healed, backups, replacement
         self.actions = Actions(
             _log,
@@ -92,6 +92,7 @@ class NodeRecovery(Keeper):
         await self._publish(self._published(plan, before), before)
         self._tell(before.recovery, plan, cluster)
         self.plan = plan
+        self._deleted.intersection_update(cluster.pods)
         await self.actions.carry_out(plan.actions, self._act)
 
     def page(self) -> Mapping[str, Any]:
@@ -179,10 +180,12 @@ class NodeRecovery(Keeper):
             case UntaintNode():
                 await self._set_taint(action.node, action.uid, present=False)
                 _log.info("removed the taint of node %s: %s", action.node, action.reason)
-            case ReleaseRoom():
-                await self._backups.release(action)
+            case DeletePod() if action.uid in self._deleted:
+                return "unseen"
             case DeletePod():
                 await self.tools.client.delete(PODS.path(action.namespace, action.name), action.uid)
+                self._deleted.add(action.uid)
+                await self._backups.release(action.backup, action.requests)
                 _log.warning("deleted pod %s/%s: %s", action.namespace, action.name, action.reason)
                 about = ObjectReference("Pod", action.namespace, action.name, action.uid)
                 self.tools.tell(about, "FailedOver", action.reason, "Delete", warning=True)

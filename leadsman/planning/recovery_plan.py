@@ -6,7 +6,8 @@ For each dead node, in this order, and each step only when the API server shows 
 1. It is decided whether anything may be done. The spent budget and the refusal are in the state, which both
    extenders follow, before anything else happens.
 2. The node is tainted, so that schedulers without our extender bind nothing there either.
-3. Pod by pod, by priority: room on the backup node is released and held for the pod's owner, and the pod is deleted.
+3. Pod by pod, by priority: room on the backup node is held for the pod's owner, the pod is deleted, and the room is
+   released.
 
 Nothing moves back when the node returns: it is only let in again. What a step remembers is published in
 `leadsman.published.self_healing`.
@@ -65,25 +66,20 @@ class UntaintNode(Struct, frozen=True):
     reason: str
 
 
-class ReleaseRoom(Struct, frozen=True):
-    """Make the node's placeholders smaller by this much, or delete as many as that takes."""
-
-    node: str
-    requests: Resources
-    reason: str
-
-
 class DeletePod(Struct, frozen=True):
-    """Delete the pod with this UID, with its own grace period, so that its owner makes another one."""
+    """Delete the pod with this UID, with its own grace period, so that its owner makes another one. Once it is being
+    deleted, the placeholders on its backup make room for what it requests."""
 
     uid: str
     namespace: str
     name: str
     node: str
+    backup: str
+    requests: Resources
     reason: str
 
 
-RecoveryAction = TaintNode | UntaintNode | ReleaseRoom | DeletePod
+RecoveryAction = TaintNode | UntaintNode | DeletePod
 
 
 class RecoveryPlan(Struct, frozen=True):
@@ -202,7 +198,7 @@ def plan_recovery(
         ),
     )
     state = _admit_dead(nodes, cluster, state, budget, now)
-    step = _Step(nodes, cluster, backups, budget, now)
+    step = _Step(nodes, cluster, backups, state.holds, budget, now)
     dead = {name: step.take(name, recovery) for name, recovery in state.dead.items()}
     for name, node in cluster.nodes.items():
         if name not in state.dead:
@@ -239,10 +235,13 @@ class _Step:
         nodes: Mapping[str, NodeVerdict],
         cluster: Cluster,
         backups: Mapping[str, PodBackup],
+        holds: tuple[Hold, ...],
         budget: RecoveryBudget,
         now: float,
     ) -> None:
+        """holds: those that last."""
         self._nodes, self._cluster, self._backups, self._budget, self._now = nodes, cluster, backups, budget, now
+        self._held = {(hold.pod_uid, hold.node) for hold in holds if hold.until - now >= budget.hold_seconds / 2}
         self.actions: list[RecoveryAction] = []
         self.holds: list[Hold] = []
         self.stays: dict[str, str] = {}
@@ -288,15 +287,17 @@ class _Step:
         return recovery
 
     def _recover(self, pod: ClusterPod, recovery: DeadNode) -> DeadNode:
-        backup, name = self._backups[pod.uid].node, f"{pod.namespace}/{pod.name}"
-        before = recovery.pods.get(pod.uid)
-        if before is None or before.backup != backup:  # Otherwise its deletion failed, or is not seen yet.
-            until = self._now + self._budget.hold_seconds
-            self.holds.append(Hold(backup, pod.owner_uid, pod.requests, until, pod.uid))
-            self.actions.append(ReleaseRoom(backup, pod.requests, f"for pod {name}, whose node {pod.node} is dead"))
+        backup, before, since = self._backups[pod.uid].node, recovery.pods.get(pod.uid), self._now
+        hold_seconds = self._budget.hold_seconds
+        if (pod.uid, backup) not in self._held:
+            if before is not None and before.backup == backup and since - before.deleted_at < hold_seconds:
+                return recovery  # Its deletion fails: the backup, whose placeholders stay, takes others for a while.
+            self.holds.append(Hold(backup, pod.owner_uid, pod.requests, since + hold_seconds, pod.uid))
+        elif before is not None:
+            since = before.deleted_at
         reason = f"node {pod.node} is dead; its backup is node {backup}"
-        self.actions.append(DeletePod(pod.uid, pod.namespace, pod.name, pod.node, reason))
-        return _record_deletion(recovery, pod, backup, self._cluster, self._now)
+        self.actions.append(DeletePod(pod.uid, pod.namespace, pod.name, pod.node, backup, pod.requests, reason))
+        return _record_deletion(recovery, pod, backup, self._cluster, since)
 
 
 def _admit_dead(
@@ -400,11 +401,10 @@ def _without_recovered(pods: Mapping[str, PodRecovery]) -> Mapping[str, PodRecov
     return {uid: pod for uid, pod in pods.items() if pod.owner_uid in waiting or uid in last}
 
 
-def _record_deletion(recovery: DeadNode, pod: ClusterPod, backup: str, cluster: Cluster, now: float) -> DeadNode:
+def _record_deletion(recovery: DeadNode, pod: ClusterPod, backup: str, cluster: Cluster, since: float) -> DeadNode:
     siblings = (each for each in cluster.pods.values() if each.owner_uid == pod.owner_uid)
     newest = max(each.created_at for each in siblings)
-    first_at = recovery.pods[pod.uid].deleted_at if pod.uid in recovery.pods else now
-    recovered = PodRecovery(pod.namespace, pod.name, pod.owner_uid, backup, first_at, newest)
+    recovered = PodRecovery(pod.namespace, pod.name, pod.owner_uid, backup, since, newest)
     return replace(recovery, pods={**recovery.pods, pod.uid: recovered})
 
 

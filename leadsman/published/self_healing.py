@@ -14,8 +14,8 @@ NotNegative = Annotated[float, Meta(ge=0.0)]
 class PodRecovery(Struct, frozen=True):
     """Tells how far the recovery of one pod of a dead node is; the pod is known by its old UID.
 
-    backup: the node that its room was released on.
-    deleted_at: when its deletion was first asked for.
+    backup: the node that its room is held on.
+    deleted_at: since when its deletion has been asked for with the room held.
     newest_sibling_at: when the owner's newest pod was created, by the API server's clock: its replacement is newer.
     replacement: its name; "": there is none yet.
     bound_at, running_at: of the replacement; None: not yet.

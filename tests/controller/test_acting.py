@@ -274,26 +274,28 @@ async def test_a_turn_that_the_api_server_fails_is_said_once_and_made_again(capl
 
 
 @pytest.mark.parametrize(
-    ("error", "result", "goes_on"),
+    ("error", "results", "expected"),
     [
-        (NotFound("x"), "gone", True),
-        (Conflict("x"), "conflict", True),
-        (InvalidRequest("x"), "failed", True),
-        (Unavailable("x"), "failed", False),
-        (NotLeader("x"), None, False),
+        (NotFound("x"), {"gone": 6, "done": 2}, [1, 2, 3, 4, 1, 2, 3, 4]),
+        (Conflict("x"), {"conflict": 6, "done": 2}, [1, 2, 3, 4, 1, 2, 3, 4]),
+        (InvalidRequest("x"), {"failed": 6, "done": 2}, [1, 2, 3, 4, 1, 2, 3, 4]),
+        (Unavailable("x"), {"failed": 6, "done": 1}, [1, 2, 3, 4, 1, 2, 3]),
+        (NotLeader("x"), {}, [1, 1]),
     ],
-    ids=lambda value: type(value).__name__,
 )
 async def test_what_an_action_meets_decides_whether_the_next_is_tried(
-    error: ApiError, result: str | None, goes_on: bool
+    error: ApiError, results: dict[str, int], expected: list[int]
 ) -> None:
-    actions = Actions(logging.getLogger(__name__), "cannot act", "acts again")
+    """Or is tried before it in the next turn."""
+    actions, tried = Actions(logging.getLogger(__name__), "cannot act", "acts again"), list[int]()
 
     async def act(number: int) -> str:
-        if number == 1:
+        tried.append(number)
+        if number < 4:
             raise error
         return "done"
 
-    await actions.carry_out([1, 2], act)
-    expected = {("int", result): 1} if result else {}
-    assert actions.results == expected | ({("int", "done"): 1} if goes_on else {})
+    for _ in range(2):
+        await actions.carry_out([1, 2, 3, 4], act)
+    assert tried == expected
+    assert actions.results == {("int", result): number for result, number in results.items()}

@@ -41,7 +41,7 @@ from tests.testbed.background import running
 from tests.testbed.scripted_api_server import FakeApiServer
 from tests.waiting import until
 
-POD = "/api/v1/namespaces/shop/pods/web-1"
+POD, OTHER = "/api/v1/namespaces/shop/pods/web-1", "/api/v1/namespaces/shop/pods/db-1"
 
 
 def near(*nodes: str) -> DelayMatrix:
@@ -75,9 +75,10 @@ class Cluster:
         """Steps until the pod is covered; its backup node."""
         await self.step()
         bind_placeholders(self.api)
-        await until(lambda: any(self.nodes_of_placeholders()))
+        pods = len(self.healing.backups.coverage)
+        await until(lambda: len([*filter(None, self.nodes_of_placeholders())]) == pods)
         await self.step()
-        [coverage] = self.healing.backups.coverage.values()
+        coverage, *_ = self.healing.backups.coverage.values()
         assert coverage.state is CoverageState.COVERED
         return coverage.node
 
@@ -158,7 +159,25 @@ async def test_a_pod_whose_backup_died_with_its_node_is_deleted_only_once_anothe
         bind_placeholders(api)
         await until(lambda: "edge-3" in cluster.nodes_of_placeholders())
         await cluster.step()
-        assert cluster.api.requests[-1].path == POD
+        assert POD in [asked.path for asked in cluster.api.requests if asked.verb == "delete"]
+
+
+async def test_a_pod_whose_deletion_fails_keeps_its_room_and_keeps_no_other_pod_from_its_own(cluster: Cluster) -> None:
+    api, recovery = cluster.api, cluster.healing.recovery
+    api.put(OTHER, owned_pod("edge-1", "db", labels={"delay_edge-1": "10"}))
+    await until(lambda: len(cluster.healing.cluster.current.pods) == 2)
+    await cluster.cover()
+    cluster.die("edge-1")
+    await cluster.step()
+    await until(lambda: cluster.healing.cluster.current.nodes["edge-1"].taints)
+    cluster.healing.healed.follower = SimpleNamespace(current=cluster.healing.cluster.current)  # type: ignore[assignment]
+    pod, asked = api.objects.get(ObjectPath("/api/v1/pods", "shop", "web-1")), len(api.requests)
+    api.fail("delete", 500)
+    await recovery.turn()
+    api.put(POD, pod)  # it only ends, and nobody has seen that yet
+    await recovery.turn()
+    deleted = [each.path for each in api.requests[asked:] if each.verb == "delete"]
+    assert [each if each in (POD, OTHER) else "room" for each in deleted] == [OTHER, POD, "room", OTHER, "room"]
 
 
 async def test_a_pod_on_a_suspect_node_is_covered_by_no_node_that_left_the_cluster(

@@ -89,9 +89,9 @@ def test_a_dead_node_is_refused_and_tainted_before_any_pod_is_deleted() -> None:
     assert (again.actions, again.state.spent) == (plan.actions, plan.state.spent), "which spends no more"
 
 
-def test_once_tainted_room_is_released_and_held_and_the_pod_deleted() -> None:
+def test_once_tainted_room_is_held_and_the_pod_deleted() -> None:
     plan = after_taint(cluster(pod("web-1")))
-    assert kinds(plan.actions) == [recovery_plan.ReleaseRoom, recovery_plan.DeletePod]
+    assert kinds(plan.actions) == [recovery_plan.DeletePod]
     [hold] = plan.state.holds
     assert (hold.node, hold.owner_uid, hold.until) == ("edge-2", "rs", NOW + BUDGET.hold_seconds)
 
@@ -118,7 +118,7 @@ def test_what_must_not_run_twice_or_would_not_come_back_stays(stated: dict[str, 
 def test_a_stateful_pod_goes_once_somebody_says_that_the_node_is_off() -> None:
     out = Taint("node.kubernetes.io/out-of-service", effect="NoExecute")
     there = cluster(pod("web-1", owner_kind="StatefulSet"), taints=(out, Taint(recovery_plan.UNREACHABLE_TAINT)))
-    assert kinds(step(there).actions) == [recovery_plan.ReleaseRoom, recovery_plan.DeletePod]
+    assert kinds(step(there).actions) == [recovery_plan.DeletePod]
 
 
 @pytest.mark.parametrize(
@@ -187,12 +187,18 @@ def test_a_node_that_gives_a_sign_of_life_loses_nothing_more_until_it_is_called_
     assert step(there, state=dead, now=NOW + 7300).actions
 
 
-def test_a_deletion_that_is_refused_is_asked_for_again_and_releases_no_more_room() -> None:
-    """Each new state is a write."""
-    there = tainted(cluster(pod("web-1")))
-    first = after_taint(cluster(pod("web-1"))).state
-    again = step(there, state=first, now=NOW + 1)
-    assert (kinds(again.actions), again.state) == ([recovery_plan.DeletePod], first)
+def test_a_deletion_that_is_refused_is_asked_for_again_while_its_room_is_held_for_long_enough() -> None:
+    """Then others are let on the backup, whose placeholders still hold the room, until it is asked for once more."""
+    state, asked = after_taint(cluster(pod("web-1"))).state, list[int]()
+    for seconds in range(1, 130):
+        before, plan = state, step(tainted(cluster(pod("web-1"))), state=state, now=NOW + seconds)
+        state = plan.state
+        assert state == before or seconds in (60, 120), "each new state is a write"
+        if plan.actions:
+            asked.append(seconds)
+            [hold] = state.holds
+            assert hold.until >= NOW + seconds + BUDGET.hold_seconds / 2
+    assert asked == [*range(1, 31), *range(60, 91), *range(120, 130)]
 
 
 def test_the_timeline_follows_the_replacement() -> None:
