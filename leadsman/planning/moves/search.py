@@ -37,10 +37,10 @@ def why_never_moved(pod: ClusterPod) -> str:
 def why_not_evictable(pod: ClusterPod, cluster: Cluster) -> str:
     """Says why the Eviction API would refuse the pod now; "": it would evict it.
 
-    pkg/registry/core/pod/storage/eviction.go: a pod that is not running and ready may be evicted in any case where its
-    budget says so, or has as many healthy pods as it wants.
+    pkg/registry/core/pod/storage/eviction.go: of a pod that is pending no budget is asked. One that is not ready may be
+    evicted in any case where its budget says so, or has as many healthy pods as it wants.
     """
-    budgets = cluster.budgets_of(pod)
+    budgets = () if pod.phase == "Pending" else cluster.budgets_of(pod)
     if len(budgets) > 1:
         names = ", ".join(sorted(budget.name for budget in budgets))
         return f"several PodDisruptionBudgets cover it ({names}), and the Eviction API refuses that"

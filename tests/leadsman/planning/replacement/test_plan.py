@@ -122,6 +122,10 @@ def test_a_disruption_budget_that_allows_nothing_is_obeyed_and_named(fields: dic
     (report,) = simulated.plans[-1].no_fix.values()
     assert "PodDisruptionBudget keep allows no eviction" in report.why
     assert not simulated.evicted
+    starting = replace(simulated.cluster.pods["web"], phase="Pending")
+    simulated.cluster = simulated.cluster.changed(pods={"web": starting})
+    simulated.run(3)
+    assert simulated.evicted, "the Eviction API asks no budget about a pod that is pending"
 
 
 def test_a_pod_whose_successor_a_quota_would_refuse_is_not_evicted_and_the_quota_named() -> None:
