@@ -73,15 +73,13 @@ NEEDS_LIMITS = ("hugepages-",)
 class PlaceholderWriter:
     """Creates, resizes and deletes placeholders, one after the other.
 
-    problems: node → why its placeholders could not be created or resized when that was last tried.
     deleted: UIDs of the placeholders that this process deleted: they are not lost.
     """
 
     def __init__(self, tools: Tools, settings: PlaceholderSettings) -> None:
-        self.problems: dict[str, str] = {}
         self.deleted: set[str] = set()
         self._client, self._settings, self._clock = tools.client, settings, tools.clock
-        self._refused_at: dict[str, float] = {}
+        self._refused: dict[str, tuple[float, str]] = {}
         self._rate = TokenBucket(WRITES_PER_SECOND, WRITES_BURST)
         self._actions = Actions(
             _log,
@@ -89,15 +87,21 @@ class PlaceholderWriter:
             "controller writes placeholders again",
         )
 
+    @property
+    def problems(self) -> Mapping[str, str]:
+        """Maps each node to why its placeholders could not be created or resized when that was last tried."""
+        return {node: why for node, (_, why) in self._refused.items()}
+
     async def apply(self, actions: Sequence[PlaceholderAction], node_of: Mapping[str, str]) -> None:
         """Executes the actions. What is refused stands in `problems`, and is tried again after a while.
 
         node_of: UID of a placeholder → its node.
         """
         now = self._clock()
-        self._refused_at = {node: at for node, at in self._refused_at.items() if now - at < REFUSED_PAUSE_SECONDS}
-        self.problems = {node: text for node, text in self.problems.items() if node in self._refused_at}
-        is_due = [not (isinstance(each, CreatePlaceholder) and each.node in self.problems) for each in actions]
+        self._refused = {
+            node: refusal for node, refusal in self._refused.items() if now - refusal[0] < REFUSED_PAUSE_SECONDS
+        }
+        is_due = [not (isinstance(each, CreatePlaceholder) and each.node in self._refused) for each in actions]
 
         async def act(action: PlaceholderAction) -> str:
             await self._rate.wait()
@@ -107,13 +111,13 @@ class PlaceholderWriter:
                 raise
             except ApiError as error:
                 node = action.node if isinstance(action, CreatePlaceholder) else node_of.get(action.uid, "")
-                self.problems[node] = f"the API server refuses its placeholder: {error}"
-                self._refused_at[node] = now
+                self._refused[node] = now, f"the API server refuses its placeholder: {error}"
                 raise
             _log.info("%sd placeholder %s: %s", _VERBS[type(action).__name__], _described(action), action.reason)
             return "done"
 
-        await self._actions.carry_out(list(compress(actions, is_due))[:MAX_WRITES_A_TURN], act)
+        due = list(compress(actions, is_due))[:MAX_WRITES_A_TURN]
+        await self._actions.carry_out(due, act, failed=bool(self._refused))
 
     async def _execute(self, action: PlaceholderAction) -> None:
         match action:

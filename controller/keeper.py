@@ -14,7 +14,7 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from msgspec import Struct, field, structs
@@ -241,14 +241,16 @@ class Actions:
         self._unavailable: list[Any] = []
         self._problem = ProblemLog(logger, begins, ends)
 
-    async def carry_out(self, actions: Sequence[T], act: Callable[[T], Awaitable[str]]) -> None:
+    async def carry_out(
+        self, actions: Iterable[T], act: Callable[[T], Awaitable[str]], *, failed: bool = False
+    ) -> None:
         """Has `act` do each action and return its result. What fails is left for the next plan, and so is all the rest
         when the API server is down or this replica no longer leads.
 
-        Actions that the API server failed before come last: a webhook may fail one pod's for good."""
-        failed, order = False, self._ordered(actions)
-        before = len(self._unavailable)
-        for action in order:
+        failed: whether one failed before that is not tried again yet.
+        """
+        unavailable = list[Any]()
+        for action in sorted(actions, key=self._unavailable.count):  # A webhook may fail one pod's for good.
             kind = type(action).__name__
             try:
                 result = await act(action)
@@ -261,18 +263,13 @@ class Actions:
             except ApiError as error:
                 result, failed = "failed", True
                 self._problem.report(error)
-                self._unavailable += [action] * isinstance(error, Unavailable)
+                unavailable += [action] * isinstance(error, Unavailable)
             self.results[kind, result] += 1
-            if len(self._unavailable) - before >= MOST_UNAVAILABLE:
-                return
+            if len(unavailable) == MOST_UNAVAILABLE:
+                break
+        self._unavailable = unavailable
         if not failed:
             self._problem.clear()
-
-    def _ordered(self, actions: Sequence[T]) -> Sequence[T]:
-        failed = self._unavailable
-        late = [each for at, each in enumerate(failed, 1) if each in actions and each not in failed[at:]]
-        self._unavailable = late.copy()
-        return sorted(actions, key=lambda each: late.index(each) if each in late else -1)
 
 
 # Published documents stay in their ConfigMaps, so that the next leader goes on where this one stopped. A write carries

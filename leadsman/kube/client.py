@@ -21,6 +21,7 @@ from yarl import URL
 from leadsman.kube.access import ApiAccess, ApiAccessError
 from leadsman.kube.decoding import decode_json
 from leadsman.kube.errors import (
+    InvalidRequest,
     MalformedResponse,
     NotFound,
     NotLeader,
@@ -231,8 +232,12 @@ class ApiClient:
         return any(each["name"] == resource.plural for each in served.get("resources") or ())
 
     async def create(self, path: str, body: Any, kind: type[T] = IdentifiedObject) -> T:  # type: ignore[assignment]
-        """Creates an object by POST, and returns it as it was created."""
-        return decode_json(await self.send(ApiRequest("POST", path, body=body)), kind)
+        """Creates an object by POST, and returns it as it was created. A 404 raises InvalidRequest: the object's
+        namespace or its kind does not exist."""
+        try:
+            return decode_json(await self.send(ApiRequest("POST", path, body=body)), kind)
+        except NotFound as error:
+            raise InvalidRequest(str(error), error.status) from error
 
     async def replace(self, path: str, body: Any, kind: type[T] = IdentifiedObject) -> T:  # type: ignore[assignment]
         """Replaces an object by PUT, and returns it as it is then. Raises Conflict when the body's resourceVersion is

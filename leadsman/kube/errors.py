@@ -12,7 +12,7 @@ ApiError
 ├── NotFound               404: the object does not exist
 ├── Conflict               409: the object exists already, or has changed since it was read; read it again
 ├── Gone                   410: the resourceVersion or continue token is too old; list again
-└── InvalidRequest         any other 4xx: the request is wrong; the message says where
+└── InvalidRequest         any other 4xx, or nowhere to create an object: the request is wrong; the message says where
 """
 
 from collections.abc import Mapping
@@ -86,7 +86,7 @@ class Gone(ApiError):
 
 
 class InvalidRequest(ApiError):
-    """The API server answered any other 4xx."""
+    """The API server answered any other 4xx, or a 404 to the creation of an object."""
 
 
 class Status(Struct, frozen=True):

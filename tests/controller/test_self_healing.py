@@ -1,5 +1,6 @@
 """Backups, placeholders and recovery on a fake API server: what is written, in which order, and what is not."""
 
+import json
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -272,15 +273,20 @@ async def test_placeholders_are_one_type_of_pod_whatever_their_names(cluster: Cl
     assert pod_type(placeholder["metadata"]["labels"], placeholder["metadata"]["name"], "") == "leadsman-placeholder"
 
 
-async def test_a_refused_placeholder_leaves_the_pod_uncovered_with_the_refusal(cluster: Cluster) -> None:
-    cluster.api.fail("create", 403, body=b'{"message": "exceeded quota: room", "code": 403}')
+@pytest.mark.parametrize(("status", "why"), [(403, "exceeded quota: room"), (404, "namespaces not found")])
+async def test_a_refused_placeholder_leaves_the_pod_uncovered_with_the_refusal(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture, status: int, why: str
+) -> None:
+    caplog.set_level("INFO")
+    cluster.api.fail("create", status, body=json.dumps({"message": why, "code": status}).encode())
     await cluster.step()
     [coverage] = cluster.healing.backups.coverage.values()
     assert coverage.state is CoverageState.UNCOVERED
-    assert "exceeded quota: room" in coverage.reason
-    assert "exceeded quota: room" in cluster.events()["NoBackup"]
+    assert why in coverage.reason
+    assert why in cluster.events()["NoBackup"]
     await cluster.step()
     assert [each.reason for each in cluster.healing.backups.coverage.values()] == [coverage.reason]
     assert [(each.verb, each.path) for each in cluster.api.requests].count(("create", PLACEHOLDERS)) == 1
+    assert sum("placeholders" in each for each in caplog.messages) == 1, caplog.messages
     cluster.ahead = 31.0
     await cluster.cover()
