@@ -34,6 +34,7 @@ from leadsman.planning.backups.placeholders import (
     ResizePlaceholder,
     coverage_of,
     node_label,
+    not_held,
     placeholders_by_node,
     plan_placeholders,
     plan_release,
@@ -415,12 +416,14 @@ def _told(memory: BackupMemory) -> Mapping[str, PodBackup | None]:
 
 
 def _with_holds(situation: Situation, holds: tuple[Hold, ...]) -> Situation:
-    """Returns the same with a pod in place of each hold, so that no backup counts on the same room. Where a holding pod
-    stands already it has the room."""
+    """Returns the same with a pod for what is held and stands free, so that no backup counts on the same room. Pods
+    that hold the room have it already, and so has the one that leaves it to a pending pod."""
     pods: dict[str, ClusterPod | None] = {}
     for hold in holds:
-        uid, of = f"hold of {hold.pod_uid} on {hold.node}", hold.pod_uid.removeprefix(MOVE_HOLD_PREFIX)
-        there = situation.cluster.pods_on(hold.node) if hold.node in situation.cluster.nodes else None
-        if there is not None and not any(pod.held_for == of for pod in there):
-            pods[uid] = ClusterPod(uid, "", "", hold.node, requests=hold.requests)
+        uid, own = f"hold of {hold.pod_uid} on {hold.node}", {hold.pod_uid.removeprefix(MOVE_HOLD_PREFIX), hold.for_uid}
+        if hold.node not in situation.cluster.nodes:
+            continue
+        holding = (pod for pod in situation.cluster.pods_on(hold.node) if own & {pod.uid, pod.held_for})
+        if free := not_held(hold.requests, holding):
+            pods[uid] = ClusterPod(uid, "", "", hold.node, requests=free)
     return situation.changed(pods)

@@ -172,7 +172,8 @@ class Replacement(Keeper):
                 holds.append(Hold(move.to_node, move.owner_uid, move.requests, until, uid, only=steers))
             pending = cluster.pods.get(move.for_uid)
             if pending is not None and move.step is not MoveStep.HOLDING:
-                holds.append(Hold(move.from_node, pending.owner_uid, pending.requests, until, uid))
+                requests = pending.requests
+                holds.append(Hold(move.from_node, pending.owner_uid, requests, until, uid, for_uid=pending.uid))
         return tuple(holds)
 
     def page(self) -> Mapping[str, Any]:

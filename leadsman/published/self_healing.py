@@ -82,6 +82,7 @@ class Hold(Struct, frozen=True):
     owner_uid: the controller of the pod, and of its replacement.
     pod_uid: of the pod that was deleted.
     only: the owner's pods may go nowhere else either.
+    for_uid: the pending pod that a move makes this room for; "": it is for the pod's replacement.
     """
 
     node: str
@@ -90,6 +91,7 @@ class Hold(Struct, frozen=True):
     until: float
     pod_uid: str = ""
     only: bool = False
+    for_uid: str = ""
 
 
 class RecoveryState(Struct, frozen=True):

@@ -1,16 +1,22 @@
 """Re-placement on a fake API server: what is written, in which order, and what is not. Tests bind pods themselves."""
 
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from controller.backup_keeper import _with_holds
 from controller.moves import Replacement
 from controller.settings import SelfHealingSettings
+from leadsman.cluster.model import ClusterNode, ClusterPod, cluster_of
+from leadsman.cluster.resources import Resources
 from leadsman.kube.client import ApiClient
-from leadsman.kube.names import HELD_FOR_LABEL
+from leadsman.kube.names import HELD_FOR_LABEL, PLACEHOLDER_NAMESPACE
 from leadsman.planning.moves.mover import MoveResult
-from leadsman.planning.replacement_plan import ReplacementSettings
+from leadsman.planning.replacement_plan import ReplacementMemory, ReplacementSettings
+from leadsman.planning.situation import Situation
+from leadsman.published.moves import Move, MoverState, MoveStep
 from leadsman.testbed.api_objects import ObjectPath
 from tests.controller.followed import (
     KnownHolds,
@@ -105,6 +111,29 @@ async def test_a_move_that_stays_refused_is_rolled_back(one: Cluster) -> None:
     assert one.replacement.ended == {MoveResult.ROLLED_BACK: 1}
     assert not one.holds()
     assert "within 30 s" in one.events("ReplacementRolledBack")[0]
+
+
+@pytest.mark.parametrize("on_a", [("web", "room"), ("web",), ("room",), ()])
+def test_room_that_a_move_holds_counts_once(on_a: tuple[str, ...], client: ApiClient) -> None:
+    """On both nodes of web, which makes room for db on a: not beside the pods that hold it there already."""
+    nodes, labels = {**dict.fromkeys(on_a, "a"), "to": "b", "db": ""}, {"room": "db", "to": "web"}
+    size = {each: Resources(100, gib, 1) for each, gib in (("web", 5), ("to", 5), ("room", 3), ("db", 8))}
+    held_for = {each: {HELD_FOR_LABEL: labels[each]} if each in labels else {} for each in nodes}
+    there = cluster_of(
+        [ClusterNode("a"), ClusterNode("b")],
+        [
+            ClusterPod(each, PLACEHOLDER_NAMESPACE, "", nodes[each], requests=size[each], labels=held_for[each])
+            for each in nodes
+        ],
+    )
+    one = Cluster(FakeApiServer(), client)
+    one.healed.follower = SimpleNamespace(current=there)  # type: ignore[assignment]
+    fields: dict[str, Any] = dict.fromkeys(("namespace", "name", "workload", "owner_uid", "reason"), "")
+    fields |= {"pod_uid": "web", "from_node": "a", "to_node": "b", "for_uid": "db", "step": MoveStep.LANDING}
+    move = Move(**fields, requests=size["web"], since=one.now)
+    one.replacement._memory = ReplacementMemory(MoverState((move,)))
+    held = _with_holds(Situation(there, inputs_of()), one.replacement.holds or ()).cluster
+    assert [held.requested(node).memory_bytes for node in "ab"] == [8, 5]
 
 
 async def test_a_holding_pod_that_its_kubelet_refused_makes_way_for_the_next(one: Cluster) -> None:

@@ -9,18 +9,15 @@ from types import SimpleNamespace
 import pytest
 from msgspec.structs import replace
 
-from controller.backup_keeper import _with_holds
 from controller.keeper import DocumentObject, move_hold_uid
 from controller.run import SelfHealing
 from controller.settings import SelfHealingSettings
-from leadsman.cluster.model import ClusterNode, ClusterPod, cluster_of
 from leadsman.cluster.resources import Resources
 from leadsman.kube.client import ApiClient
-from leadsman.kube.names import HELD_FOR_LABEL, PLACEHOLDER_LABEL, PLACEHOLDER_NAMESPACE
+from leadsman.kube.names import PLACEHOLDER_LABEL
 from leadsman.planning.backups.placeholders import CoverageState
 from leadsman.planning.failover.node_verdict import NodeHealth, NodeVerdict
 from leadsman.planning.recovery_plan import UNREACHABLE_TAINT, RecoveryBudget
-from leadsman.planning.situation import Situation
 from leadsman.published import documents
 from leadsman.published.self_healing import SELF_HEALING, Hold
 from leadsman.rewards.pod_types import pod_type
@@ -221,16 +218,6 @@ async def test_a_state_without_owners_for_which_it_has_no_room_is_written_once(
         await cluster.step()
     written = [each for each in cluster.api.requests if each.verb != "get" and SELF_HEALING.config_map in each.path]
     assert len(written) == 1
-
-
-def test_of_a_move_s_holds_each_counts_once() -> None:
-    """On its node, and not beside the pod that holds it there already."""
-    uid, room = move_hold_uid("web"), Resources(100, 5, 1)
-    holding = ClusterPod("h", PLACEHOLDER_NAMESPACE, "h", "a", requests=room, labels={HELD_FOR_LABEL: "web"})
-    there = cluster_of([ClusterNode(name) for name in "ab"], [holding])
-    holds = Hold("b", "rs", room, 9e9, uid), Hold("a", "rs", room, 9e9, uid)
-    held = _with_holds(Situation(there, inputs_of(near())), holds).cluster
-    assert held.requested("a") == held.requested("b") == room
 
 
 async def test_a_pod_of_another_namespace_with_the_label_of_placeholders_is_left_alone(cluster: Cluster) -> None:

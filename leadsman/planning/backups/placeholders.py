@@ -103,7 +103,7 @@ def plan_placeholders(cluster: Cluster, plan: BackupPlan, *, resize: bool) -> li
         reserve, there = plan.reserves.get(node, ZERO), existing.get(node, ())
         if node not in cluster.nodes:
             actions += (_delete(pod, f"node {node} is gone") for pod in there)
-        elif missing := _missing(reserve, there):
+        elif missing := not_held(reserve, there):
             backups = (uid for uid, backup in plan.backups.items() if backup.node == node and uid in cluster.pods)
             tolerations = dict.fromkeys(each for uid in backups for each in cluster.pods[uid].constraints.tolerations)
             actions += _grow(node, missing, there, tuple(tolerations), resize=resize)
@@ -146,10 +146,10 @@ def _shrink_by(missing: Resources, placeholders: Iterable[ClusterPod]) -> Iterat
             yield _resize(pod, pod.requests - Resources(cpu, memory), _RELEASED)
 
 
-def _missing(reserve: Resources, placeholders: Sequence[ClusterPod]) -> Resources | None:
-    """Returns what the placeholders lack, those that wait for room counted too; None: nothing."""
+def not_held(reserve: Resources, holding: Iterable[ClusterPod]) -> Resources | None:
+    """Returns what of the reserve these pods do not hold, those that wait for room counted too; None: nothing."""
     held = ZERO
-    for pod in placeholders:
+    for pod in holding:
         held += pod.requests
     lacking = reserve.shortfall(held)
     if not lacking:
