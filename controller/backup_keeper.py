@@ -17,7 +17,7 @@ from controller.keeper import MAX_PODS_SHOWN, MOVE_HOLD_PREFIX, Actions, HealedC
 from controller.settings import PlaceholderSettings
 from leadsman.cluster.constraints import Toleration
 from leadsman.cluster.model import Cluster, ClusterPod
-from leadsman.cluster.resources import Resources
+from leadsman.cluster.resources import ZERO, Resources
 from leadsman.decision.view import Views
 from leadsman.kube.client import PatchType
 from leadsman.kube.errors import ApiError, NotFound, NotLeader, Unavailable
@@ -33,6 +33,7 @@ from leadsman.planning.backups.placeholders import (
     PlaceholderAction,
     ResizePlaceholder,
     coverage_of,
+    held_by,
     node_label,
     not_held,
     placeholders_by_node,
@@ -255,10 +256,7 @@ class BackupKeeper(Keeper):
             node_of = {pod.uid: node for node, pods in placeholders_by_node(cluster).items() for pod in pods}
             await self._writer.apply(plan_placeholders(cluster, plan, resize=self._resize), node_of)
         coverage = dict(coverage_of(cluster, plan, self._writer.problems))
-        for uid, before in self.coverage.items():
-            was_covered = before.state is CoverageState.COVERED and before.node in cluster.nodes.keys() - unhealthy
-            if uid in coverage and cluster.pods[uid].node in unhealthy and was_covered:
-                coverage[uid] = before  # its room was held when its node fell silent, and is released for it now
+        coverage |= {uid: each for uid, each in self._still_covered(cluster, unhealthy) if uid in coverage}
         uncovered = {uid: each.reason for uid, each in coverage.items() if each.state is not CoverageState.COVERED}
         self.plan, self.coverage = plan, coverage
         self.memory = structs.replace(memory, uncovered=uncovered)
@@ -318,6 +316,21 @@ class BackupKeeper(Keeper):
             {"bound": bound, "waiting": len(placeholders) - bound},
             "state",
         )
+
+    def _still_covered(self, cluster: Cluster, unhealthy: frozenset[str]) -> Iterator[tuple[str, Coverage]]:
+        """Yields the pods of unhealthy nodes whose room was held when their node fell silent, and is still held by
+        placeholders or released for them."""
+        released = {(hold.pod_uid, hold.node) for hold in self._healed.holds}
+        held = {node: held_by(pods) for node, pods in placeholders_by_node(cluster).items()}
+        for uid, before in self.coverage.items():
+            pod, node, has_room = cluster.pods.get(uid), before.node, (uid, before.node) in released
+            was_covered = before.state is CoverageState.COVERED and node in cluster.nodes.keys() - unhealthy
+            if pod is None or pod.node not in unhealthy or not was_covered:
+                continue
+            if not has_room and (has_room := pod.requests.fits(held.get(node, ZERO))):
+                held[node] -= pod.requests
+            if has_room:
+                yield uid, before
 
     def _two_failures(self) -> str | None:
         """Says what two nodes that fail at once would cost; None: the cluster changed since the last plan."""

@@ -19,7 +19,7 @@ from leadsman.planning.backups.placeholders import CoverageState
 from leadsman.planning.failover.node_verdict import NodeHealth, NodeVerdict
 from leadsman.planning.recovery_plan import UNREACHABLE_TAINT, RecoveryBudget
 from leadsman.published import documents
-from leadsman.published.self_healing import SELF_HEALING, Hold
+from leadsman.published.self_healing import SELF_HEALING, Hold, RecoveryState, SelfHealingState
 from leadsman.rewards.pod_types import pod_type
 from leadsman.sources.delay.matrix import DelayMatrix
 from leadsman.testbed.api_objects import ObjectPath
@@ -178,17 +178,24 @@ async def test_a_pod_whose_deletion_fails_keeps_its_room_and_keeps_no_other_pod_
     assert [each if each in (POD, OTHER) else "room" for each in deleted] == [OTHER, POD, "room", OTHER, "room"]
 
 
-async def test_a_pod_on_a_suspect_node_is_covered_by_no_node_that_left_the_cluster(
-    api: FakeApiServer, client: ApiClient
+@pytest.mark.parametrize(("gone", "released", "covered"), [("node", 0, 0), ("room", 0, 0), ("room", 1, 1)])
+async def test_a_pod_on_a_suspect_node_is_covered_by_room_that_is_held_or_released_for_it(
+    api: FakeApiServer, client: ApiClient, gone: str, released: int, covered: int
 ) -> None:
     async with started(api, client, RecoveryBudget(least_nodes=9, fresh_ratio=0.0)) as cluster:
         backup = await cluster.cover()
         cluster.verdicts |= {"edge-1": verdict("edge-1", NodeHealth.SUSPECT)}
         await cluster.step()
-        api.delete(f"/api/v1/nodes/{backup}")
-        await until(lambda: backup not in cluster.healing.cluster.current.nodes)
+        [uid] = cluster.healing.backups.coverage
+        holds = (Hold(backup, "rs-web", Resources(pods=1), 2**40, uid),) * released
+        cluster.healing.healed.published.value = SelfHealingState(RecoveryState(holds=holds))
+        [placeholder] = api.objects.all(ObjectPath("/api/v1/pods", namespace="leadsman-placeholders"))
+        api.delete(f"/api/v1/nodes/{backup}" if gone == "node" else f"{PLACEHOLDERS}/{placeholder['metadata']['name']}")
+        before = cluster.healing.cluster.current
+        await until(lambda: cluster.healing.cluster.current is not before)
         await cluster.step()
-        assert [each.node for each in cluster.healing.backups.coverage.values()] != [backup]
+        [coverage] = cluster.healing.backups.coverage.values()
+        assert ((coverage.node, coverage.state) == (backup, CoverageState.COVERED)) == bool(covered)
 
 
 async def test_while_a_node_is_suspect_its_last_delays_are_written_once(api: FakeApiServer, client: ApiClient) -> None:
