@@ -4,27 +4,11 @@ import re
 import subprocess
 import sys
 
-NEVER = (
-    "controller",
-    "ctypes",
-    "difflib",
-    "extender",
-    "fractions",
-    "importlib.metadata",
-    "kubernetes",
-    "leadsman.decision",
-    "leadsman.planning",
-    "leadsman.sources",
-    "leadsman.testbed",
-    "multiprocessing",
-    "numpy",
-    "pynvml",
-    "sqlite3",
-    "statistics",
-    "unittest",
-    "yaml",
-    "zipfile",
-)
+NEVER = [
+    "controller", "ctypes", "difflib", "extender", "fractions", "importlib.metadata", "kubernetes",
+    "leadsman.decision", "leadsman.planning", "leadsman.sources", "leadsman.testbed", "multiprocessing",
+    "numpy", "pynvml", "sqlite3", "statistics", "unittest", "yaml", "zipfile",
+]  # fmt: skip
 
 IMPORTS = """
 import sys

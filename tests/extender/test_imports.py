@@ -3,21 +3,10 @@
 import subprocess
 import sys
 
-NEVER = (
-    "cel",
-    "controller",
-    "cryptography",
-    "importlib.metadata",
-    "kubernetes",
-    "leadsman.testbed",
-    "multiprocessing",
-    "numpy.ma",
-    "numpy.random",
-    "ortools",
-    "psutil",
-    "sqlite3",
-    "unittest",
-)
+NEVER = [
+    "cel", "controller", "cryptography", "importlib.metadata", "kubernetes", "leadsman.testbed",
+    "multiprocessing", "numpy.ma", "numpy.random", "ortools", "psutil", "sqlite3", "unittest",
+]  # fmt: skip
 
 PROGRAM = """
 import sys

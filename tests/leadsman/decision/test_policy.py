@@ -49,17 +49,7 @@ def fields(section: Any) -> Any:
         ("\x00", "$: unacceptable character"),
         ("initial_layers: a", "$.initial_layers: expected array, got str"),
         ("initial_layers: [5, a]", "$.initial_layers[1]: got 'a', allowed a number from "),
-    ],
-)
-def test_an_error_names_the_place_the_value_and_what_is_allowed(text: str, said: str) -> None:
-    with pytest.raises(PolicyError) as caught:
-        parse(text)
-    assert str(caught.value).startswith(said)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
+        # What would exhaust memory or stack.
         ("[" * 10_000, "nesting deeper than 20"),
         ("a:\n" + "".join(" " * depth + "a:\n" for depth in range(1, 300)), "nesting deeper than 20"),
         ("#" * (MAX_CHARACTERS + 1), "got 65,537 characters, allowed 65,536"),
@@ -67,9 +57,10 @@ def test_an_error_names_the_place_the_value_and_what_is_allowed(text: str, said:
         ("scores: " + "9" * 5_000, "digits"),
     ],
 )
-def test_what_would_exhaust_memory_or_stack_is_refused(text: str, said: str) -> None:
-    with pytest.raises(PolicyError, match=said.replace("*", r"\*")):
+def test_an_error_names_the_place_the_value_and_what_is_allowed(text: str, said: str) -> None:
+    with pytest.raises(PolicyError) as caught:
         parse(text)
+    assert said in str(caught.value)
 
 
 @given(st.text(max_size=200))

@@ -55,12 +55,3 @@ def test_whatever_stands_around_it_stays(around, value, flow) -> None:
     assert yaml.safe_load(after) == around | {"new": value}
     if flow is False:
         assert after.startswith(before)
-
-
-@settings(max_examples=60)
-@given(st.dictionaries(st.text("xyz", min_size=1), st.lists(VALUES, min_size=1), min_size=1), VALUES)
-def test_an_item_is_added_to_any_list(around, value) -> None:
-    before = yaml.safe_dump(around, default_flow_style=False, sort_keys=False)
-    key = next(iter(around))
-    after = apply_edits(before, 0, [YamlEdit((key, len(around[key])), value)])
-    assert yaml.safe_load(after) == around | {key: [*around[key], value]}
