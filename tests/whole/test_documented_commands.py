@@ -72,17 +72,22 @@ kubectl apply -k daemonset/overlay
 kubectl apply -f daemonset/components/telemetry/crd.yaml
 kubectl -n leadsman apply -f pod.yaml
 kubectl -n default apply -f pod.yaml
-for each in etcd scheduler; do
-  kubectl -n leadsman create deployment leadsman-$each --image=none || true
-done
-kubectl -n leadsman apply -f lease.yaml
+kubectl -n leadsman create deployment leadsman-etcd --image=none || true
+kubectl -n leadsman create deployment leadsman-scheduler --image=none || true
+kubectl -n leadsman apply -f made.yaml
 kubectl -n leadsman wait --for=create pod/leadsman-etcd-0 pod/leadsman-etcd-1 pod/leadsman-etcd-2 --timeout=60s
 until kubectl -n leadsman get pods -l app.kubernetes.io/component=extender -o name | grep -q pod/; do :; done
 """
 """What the page before may have deleted, and what a cluster has where a page needs it: one member of etcd, a second
-scheduler, a leader. A pod that has a node goes when its kubelet says so."""
+scheduler, what a leader and re-placement make. A pod that has a node goes when its kubelet says so."""
 
-LEASE = "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: leadsman-controller}\n"
+MADE_BY_CONTROLLER = """
+{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: leadsman-controller}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: leadsman-replacement}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: leadsman-placeholders}}
+"""
 
 PROLOGUE = """
 set -E -o pipefail
@@ -151,7 +156,7 @@ class Reader:
             shutil.copytree(self._certs, checkout / "leadsman-certs")
         shutil.copytree(self._folder / "recording", checkout / "recording")
         (checkout / "pod.yaml").write_text(POD)
-        (checkout / "lease.yaml").write_text(LEASE)
+        (checkout / "made.yaml").write_text(MADE_BY_CONTROLLER)
         shutil.copy(ROOT / "daemonset/base/policy.yaml", checkout / "other.yaml")
         done = subprocess.run(
             ["unshare", "--mount", "bash", "-c", PROLOGUE + self._filled_in(script)],

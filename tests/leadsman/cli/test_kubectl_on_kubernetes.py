@@ -69,7 +69,7 @@ def ready() -> dict[str, Any]:
 
 def make_pod(api: KubeApiServer, name: str, component: str, *, host_network: bool = False) -> None:
     pods = "/api/v1/namespaces/leadsman/pods"
-    labels = {"app.kubernetes.io/name": "leadsman", "app.kubernetes.io/component": component}
+    labels = {"app.kubernetes.io/part-of": "leadsman", "app.kubernetes.io/component": component}
     container = {"name": component, "image": f"leadsman:{VERSION}"}
     spec = {"nodeName": "edge-1", "hostNetwork": host_network, "containers": [container]}
     api.call("POST", pods, {"metadata": {"name": name, "labels": labels}, "spec": spec})

@@ -131,9 +131,7 @@ class TestScore:
 
     def test_evidence_fades_while_nothing_is_written(self) -> None:
         doubted = structs.replace(BAD, recent=3.0)
-        before, after = (
-            scores(facts(others(node_0=doubted), now=NOW + age))["node-0"] for age in (0.0, 5 * HOUR)
-        )  # fmt: skip
+        before, after = (scores(facts(others(node_0=doubted), now=NOW + age))["node-0"] for age in (0.0, 5 * HOUR))
         assert before < after
 
     def test_the_writers_clock_does_not_matter(self) -> None:

@@ -14,11 +14,8 @@ TEXT = "0 12.5 40\n11 0 1e1\n# three nodes\n\n41\t9.5   0  # edge-3\n"
 NODES = '{"edge-1": 0, "edge-3": 2, "edge-2": 1}'
 
 
-def test_values_are_those_that_loadtxt_reads() -> None:
+def test_values_are_those_that_loadtxt_reads_a_row_what_its_node_measured_and_a_column_what_others_did() -> None:
     assert np.array_equal(parse_matrix(TEXT, NODES).rtt_ms, np.loadtxt(io.StringIO(TEXT)))
-
-
-def test_a_row_is_what_its_node_measured_and_a_column_what_others_did() -> None:
     assert parse_matrix(TEXT, NODES).row("edge-1") == SourceRow(
         {"edge-2": 12.5, "edge-3": 40.0}, {"edge-2": 11.0, "edge-3": 41.0}
     )
