@@ -1,16 +1,14 @@
 import math
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.hardware import compute, disks, hwmon, network, nvidia
 from agent.hardware.reading import HardwareReading, Measured
-from agent.hardware.summary import MEASURES, summarize
+from agent.hardware.summary import summarize
 from leadsman.plugin import HostRoots
 from leadsman.state import metric_names as names
-from leadsman.state.records import Hardware
 from tests.agent.hardware.conftest import reading_of
 
 FS = ("/dev/sda", "ext4", "/")
@@ -153,8 +151,3 @@ def test_only_finite_numbers_are_written(numbers, load1, online) -> None:
     samples = [disks.READ_BYTES(value, str(index)) for index, value in enumerate(numbers)]
     values = after(*samples, compute.LOAD1(load1), compute.ONLINE(online), before=samples[::-1])
     assert all(math.isfinite(value) for value in values.values())
-
-
-def test_a_record_with_every_value_is_far_below_4_kib() -> None:
-    record = Hardware(dict.fromkeys(MEASURES, 123456789012.3456))
-    assert len(msgspec.json.encode(record)) < 2048
