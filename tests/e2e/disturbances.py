@@ -214,7 +214,7 @@ def node_of(cluster: Cluster, part: str, but: Collection[Node] = ()) -> Node:
     by_part = nodes_by_part(cluster)
     if part == "agent":
         others = by_part["etcd"] | by_part["extender"] | by_part["controller"]
-        names = {node.name for node in cluster.nodes}
+        names = {node.name for node in cluster.nodes[FIRST + 1 :]}
         candidates = names - others or names
     elif part in ("controller", "scheduler"):
         candidates = {_leader_elsewhere(cluster, part)}
