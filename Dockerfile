@@ -1,5 +1,5 @@
 # The image of all parts, and with `--target agent` the agent's own, without what an agent never imports:
-#   docker build -t leadsman:0.2.0.dev0 . && docker build --target agent -t leadsman-agent:0.2.0.dev0 .
+#   docker build -t leadsman:0.2.0 . && docker build --target agent -t leadsman-agent:0.2.0 .
 # Pin the base by digest with --build-arg PYTHON_IMAGE=python:3.13-slim-bookworm@sha256:<digest>. The same commit then gives
 # the same files.
 ARG PYTHON_IMAGE=python:3.13-slim-bookworm
@@ -32,7 +32,7 @@ RUN pip --python /opt/leadsman/bin/python install --no-cache-dir --no-compile --
 RUN /opt/leadsman/bin/python -B -X pycache_prefix=/opt/leadsman/bytecode image/compile_bytecode.py agent extender controller
 
 FROM ${PYTHON_IMAGE} AS runtime
-ARG VERSION=0.2.0.dev0
+ARG VERSION=0.2.0
 ARG REVISION=""
 ARG CREATED=""
 ARG SOURCE=""
