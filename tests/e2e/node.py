@@ -148,8 +148,8 @@ def _is_kubelet(pid: int, network_namespace: int) -> bool:
 def _make_cgroup(path: Path) -> None:
     """A cpuset of version 1 begins empty, and takes no process then.
 
-    A node's pods compete with the kubelets of all nodes here, not with one: as one group among some 50 processes they
-    would have a fiftieth of two cores, and an extender among them more than 500 ms to answer.
+    A node's pods compete with the kubelets of all nodes here, not with one: by default they would weigh as much as
+    one of those processes.
     """
     path.mkdir(exist_ok=True)
     if (path / "cpu.shares").is_file():
